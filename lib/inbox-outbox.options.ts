@@ -1,0 +1,312 @@
+import { toMilliseconds, type Duration } from './message/duration';
+import { InvalidOptionError } from './message/invalid-option.error';
+import type { TableOptions } from './persistence/tables';
+
+/** Options of `InboxOutboxModule.forRoot()`. Everything has a default. Bad values are refused at start, by name. */
+export interface InboxOutboxModuleOptions {
+  /** Name of the golevelup connection that the outbox publishes on. Default: the app's `AmqpConnection`. */
+  connection?: string;
+  outbox?: OutboxOptions;
+  inbox?: InboxOptions;
+  /**
+   * How long a shutdown waits for running handlers and for confirms that are under way. Default `'20s'`, which fits
+   * into the 30 s that Kubernetes grants. What has not finished by then is handed back.
+   */
+  shutdownTimeout?: Duration;
+}
+
+/** What must be known before any factory runs, since entities and injection tokens depend on it. */
+export interface InboxOutboxModuleExtras extends TableOptions {
+  /** Name of the TypeORM data source. Default: the default data source. */
+  dataSource?: string;
+}
+
+export interface OutboxOptions {
+  /**
+   * Who sends. `'leader'` (default): one instance at a time, elected in the database. `'competing'`: every instance
+   * claims messages of its own. `'off'`: this instance only writes.
+   */
+  dispatch?: 'leader' | 'competing' | 'off';
+  /** Whether `publish()` outside a transaction throws. Default true; with false it writes on its own. */
+  requireTransaction?: boolean;
+  /** How often to look for due messages where no wake-up came. Default `'1s'`. */
+  pollInterval?: Duration;
+  /** Messages claimed at once, 1 to 10,000. Default 500. */
+  batchSize?: number;
+  /** Messages on the wire without a confirm, 1 to 10,000. Default 500. */
+  maxInFlight?: number;
+  /** How long a claim and the leadership last without renewal. Default `'30s'`. */
+  lease?: Duration;
+  /** How long to wait for one confirm; shorter than the lease. Default `'10s'`. */
+  publishTimeout?: Duration;
+  /** Attempts until a message is dead. A broker that is away uses up none. Default 10; `Infinity` for no limit. */
+  maxAttempts?: number;
+  backoff?: BackoffOptions;
+  /** Keep sent rows for this long; `false` (default): they are deleted when the broker has confirmed them. */
+  retention?: Duration | false;
+  cleanup?: CleanupOptions;
+}
+
+export interface InboxOptions {
+  /** What to do with a message without an id. Default `'reject'`. See {@link OnMissingId}. */
+  onMissingId?: OnMissingId;
+  /** Default `'skip'`. See {@link OnDuplicate}. */
+  onDuplicate?: OnDuplicate;
+  /** Default `'reject'`. See {@link OnFailure}. */
+  onFailure?: OnFailure;
+  /** How long a handler may take before it is rolled back and has failed. Default: no limit. */
+  timeout?: Duration;
+  /** Deliveries that may end with a killed process before the message is dead. Default 10. */
+  maxAttempts?: number;
+  /** Handlers that may hold a connection at once. Default: the pool's size less two, at least one. */
+  maxConcurrentHandlers?: number;
+  /** How long handled messages are remembered: longer than any redelivery can take. Default `'7d'`. */
+  retention?: Duration;
+  cleanup?: CleanupOptions;
+}
+
+/**
+ * What happens to a message without an id: `'reject'` (nack without requeue: the queue's dead-letter exchange gets it),
+ * `'fingerprint'` (a hash of routing key and body is its id), `'process'` (handled without protection from duplicates).
+ */
+export type OnMissingId = 'reject' | 'fingerprint' | 'process';
+
+/**
+ * What happens to a duplicate: `'skip'` (acked, the handler does not run), `'pass'` (the handler runs once more for a
+ * message that is done, in a transaction of its own; copies of one that is not yet done are acked all the same).
+ */
+export type OnDuplicate = 'skip' | 'pass';
+
+/**
+ * What happens after a handler has failed and its transaction was rolled back: `'reject'` (nack without requeue: the
+ * queue's dead-letter exchange gets it, and a later replay from there is handled), `'requeue'` (the broker delivers it
+ * again, after a pause).
+ */
+export type OnFailure = 'reject' | 'requeue';
+
+/** The pause before attempt n + 1 is `initialDelay × factor^(n−1)`, at most `maxDelay`, less a random share. */
+export interface BackoffOptions {
+  /** Default `'1s'`. */
+  initialDelay?: Duration;
+  /** 1 or more. Default 2. */
+  factor?: number;
+  /** Default `'1h'`. */
+  maxDelay?: Duration;
+  /** Share of the pause that is random, 0 to 1. Default 0.2. */
+  jitter?: number;
+}
+
+export interface CleanupOptions {
+  /** Default `'1m'`. */
+  interval?: Duration;
+  /** Rows deleted in one statement, 1 to 10,000. Default 1,000. */
+  batchSize?: number;
+}
+
+/** Durations in milliseconds, every default filled in. */
+export interface ResolvedOptions {
+  readonly connection: string | undefined;
+  readonly shutdownTimeout: number;
+  readonly outbox: ResolvedOutboxOptions;
+  readonly inbox: ResolvedInboxOptions;
+}
+
+export interface ResolvedOutboxOptions {
+  readonly dispatch: 'leader' | 'competing' | 'off';
+  readonly requireTransaction: boolean;
+  readonly pollInterval: number;
+  readonly batchSize: number;
+  readonly maxInFlight: number;
+  readonly lease: number;
+  readonly publishTimeout: number;
+  readonly maxAttempts: number;
+  readonly backoff: ResolvedBackoffOptions;
+  readonly retention: number | false;
+  readonly cleanup: ResolvedCleanupOptions;
+}
+
+export interface ResolvedInboxOptions {
+  readonly onMissingId: OnMissingId;
+  readonly onDuplicate: OnDuplicate;
+  readonly onFailure: OnFailure;
+  readonly timeout: number | undefined;
+  readonly maxAttempts: number;
+  readonly maxConcurrentHandlers: number | undefined;
+  readonly retention: number;
+  readonly cleanup: ResolvedCleanupOptions;
+}
+
+export interface ResolvedBackoffOptions {
+  readonly initialDelay: number;
+  readonly factor: number;
+  readonly maxDelay: number;
+  readonly jitter: number;
+}
+
+export interface ResolvedCleanupOptions {
+  readonly interval: number;
+  readonly batchSize: number;
+}
+
+/** @throws {InvalidOptionError} naming the option and its value */
+export function resolveOptions(options: InboxOutboxModuleOptions = {}): ResolvedOptions {
+  known('', options, ['connection', 'outbox', 'inbox', 'shutdownTimeout']);
+  return {
+    connection: options.connection,
+    shutdownTimeout: toMilliseconds('shutdownTimeout', options.shutdownTimeout ?? '20s'),
+    outbox: resolveOutbox(options.outbox ?? {}),
+    inbox: resolveInbox(options.inbox ?? {}),
+  };
+}
+
+function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
+  known('outbox.', options, [
+    'dispatch',
+    'requireTransaction',
+    'pollInterval',
+    'batchSize',
+    'maxInFlight',
+    'lease',
+    'publishTimeout',
+    'maxAttempts',
+    'backoff',
+    'retention',
+    'cleanup',
+  ]);
+  const lease = timer('outbox.lease', options.lease ?? '30s', 100);
+  const publishTimeout = timer(
+    'outbox.publishTimeout',
+    options.publishTimeout ?? Math.min(10_000, lease / 2),
+    10,
+  );
+  if (publishTimeout >= lease) {
+    throw new InvalidOptionError(
+      'outbox.publishTimeout',
+      options.publishTimeout,
+      `less than outbox.lease (${lease} ms)`,
+    );
+  }
+  const { retention = false } = options;
+  return {
+    dispatch: oneOf('outbox.dispatch', options.dispatch ?? 'leader', ['leader', 'competing', 'off']),
+    requireTransaction: oneOf('outbox.requireTransaction', options.requireTransaction ?? true, [true, false]),
+    pollInterval: timer('outbox.pollInterval', options.pollInterval ?? '1s', 10),
+    batchSize: integer('outbox.batchSize', options.batchSize ?? 500, 1, 10_000),
+    maxInFlight: integer('outbox.maxInFlight', options.maxInFlight ?? 500, 1, 10_000),
+    lease,
+    publishTimeout,
+    maxAttempts: attempts('outbox.maxAttempts', options.maxAttempts ?? 10),
+    backoff: resolveBackoff('outbox.backoff.', options.backoff ?? {}),
+    retention: retention === false ? false : toMilliseconds('outbox.retention', retention),
+    cleanup: resolveCleanup('outbox.cleanup.', options.cleanup ?? {}),
+  };
+}
+
+function resolveInbox(options: InboxOptions): ResolvedInboxOptions {
+  known('inbox.', options, [
+    'onMissingId',
+    'onDuplicate',
+    'onFailure',
+    'timeout',
+    'maxAttempts',
+    'maxConcurrentHandlers',
+    'retention',
+    'cleanup',
+  ]);
+  const { maxConcurrentHandlers, timeout } = options;
+  return {
+    onMissingId: oneOf('inbox.onMissingId', options.onMissingId ?? 'reject', ON_MISSING_ID),
+    onDuplicate: oneOf('inbox.onDuplicate', options.onDuplicate ?? 'skip', ON_DUPLICATE),
+    onFailure: oneOf('inbox.onFailure', options.onFailure ?? 'reject', ON_FAILURE),
+    timeout: timeout === undefined ? undefined : timer('inbox.timeout', timeout, 1),
+    maxAttempts: attempts('inbox.maxAttempts', options.maxAttempts ?? 10),
+    maxConcurrentHandlers:
+      maxConcurrentHandlers === undefined
+        ? undefined
+        : integer('inbox.maxConcurrentHandlers', maxConcurrentHandlers, 1, 10_000),
+    retention: toMilliseconds('inbox.retention', options.retention ?? '7d'),
+    cleanup: resolveCleanup('inbox.cleanup.', options.cleanup ?? {}),
+  };
+}
+
+export const ON_MISSING_ID: readonly OnMissingId[] = ['reject', 'fingerprint', 'process'];
+export const ON_DUPLICATE: readonly OnDuplicate[] = ['skip', 'pass'];
+export const ON_FAILURE: readonly OnFailure[] = ['reject', 'requeue'];
+
+function resolveBackoff(path: string, options: BackoffOptions): ResolvedBackoffOptions {
+  known(path, options, ['initialDelay', 'factor', 'maxDelay', 'jitter']);
+  return {
+    initialDelay: toMilliseconds(`${path}initialDelay`, options.initialDelay ?? '1s'),
+    factor: number(`${path}factor`, options.factor ?? 2, 1, 1_000),
+    maxDelay: toMilliseconds(`${path}maxDelay`, options.maxDelay ?? '1h'),
+    jitter: number(`${path}jitter`, options.jitter ?? 0.2, 0, 1),
+  };
+}
+
+function resolveCleanup(path: string, options: CleanupOptions): ResolvedCleanupOptions {
+  known(path, options, ['interval', 'batchSize']);
+  return {
+    interval: timer(`${path}interval`, options.interval ?? '1m', 10),
+    batchSize: integer(`${path}batchSize`, options.batchSize ?? 1_000, 1, 10_000),
+  };
+}
+
+/** A misspelt option would silently leave its default in force. */
+function known(path: string, options: object, names: readonly string[]): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new InvalidOptionError(path.replace(/\.$/, '') || 'options', options, 'an object');
+  }
+  for (const name of Object.keys(options)) {
+    if (!names.includes(name)) {
+      throw new InvalidOptionError(
+        `${path}${name}`,
+        (options as Record<string, unknown>)[name],
+        `one of the options ${names.join(', ')}`,
+      );
+    }
+  }
+}
+
+/** @throws {InvalidOptionError} unless the value is one of those allowed */
+export function oneOf<T>(option: string, value: T, allowed: readonly T[]): T {
+  if (!allowed.includes(value)) {
+    throw new InvalidOptionError(
+      option,
+      value,
+      `one of ${allowed.map((each) => JSON.stringify(each)).join(', ')}`,
+    );
+  }
+  return value;
+}
+
+/** Node fires a timer of more than 2^31 − 1 ms at once. */
+const MAX_TIMER = 2 ** 31 - 1;
+
+/** A duration that a timer of Node can wait for. */
+export function timer(option: string, value: Duration, minimum: number): number {
+  const milliseconds = toMilliseconds(option, value);
+  if (milliseconds < minimum || milliseconds > MAX_TIMER) {
+    throw new InvalidOptionError(
+      option,
+      value,
+      `a duration from ${minimum} ms to ${MAX_TIMER} ms (24.8 days)`,
+    );
+  }
+  return milliseconds;
+}
+
+function integer(option: string, value: number, minimum: number, maximum: number): number {
+  if (!Number.isInteger(value)) throw new InvalidOptionError(option, value, 'a whole number');
+  return number(option, value, minimum, maximum);
+}
+
+function attempts(option: string, value: number): number {
+  return value === Infinity ? value : integer(option, value, 1, 1_000_000);
+}
+
+function number(option: string, value: number, minimum: number, maximum: number): number {
+  if (typeof value !== 'number' || !(value >= minimum && value <= maximum)) {
+    throw new InvalidOptionError(option, value, `a number from ${minimum} to ${maximum}`);
+  }
+  return value;
+}

@@ -1,0 +1,32 @@
+import type { DataSource, QueryRunner } from 'typeorm';
+import type { InboxStatements } from './inbox-statements';
+import type { LockStatements } from './lock-statements';
+import type { OutboxStatements } from './outbox-statements';
+import type { InboxOutboxTables } from './tables';
+
+/** Everything in which a database family differs from the others. One folder beside this file implements it. */
+export interface Dialect {
+  readonly family: 'postgres';
+  /** Oldest server version that works, as in the error for an older one. */
+  readonly minimumServer: string;
+  readonly outbox: OutboxStatements;
+  readonly inbox: InboxStatements;
+  readonly lock: LockStatements;
+
+  /** The DDL of the three tables, statement by statement, with the data source's names. */
+  createTablesSql(): string[];
+
+  /** Version of the server, comparable with `minimumServer`. */
+  serverVersion(runner: QueryRunner): Promise<{ text: string; supported: boolean }>;
+
+  /** Columns that the database really has, by table path; a missing table is an empty set. */
+  existingColumns(runner: QueryRunner): Promise<Map<'outbox' | 'inbox' | 'lock', Set<string>>>;
+
+  /** Serialization failure or deadlock: the whole transaction may be run again at once. */
+  isRetryable(error: unknown): boolean;
+
+  /** The server or the way to it is gone: nothing about the statement itself was wrong. */
+  isConnectionFault(error: unknown): boolean;
+}
+
+export type DialectFactory = (dataSource: DataSource, tables: InboxOutboxTables) => Dialect;

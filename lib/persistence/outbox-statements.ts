@@ -1,0 +1,91 @@
+import type { QueryRunner } from 'typeorm';
+
+/** A message as it is written into the outbox table. */
+export interface OutboxInsert {
+  readonly messageId: string;
+  readonly exchange: string;
+  readonly routingKey: string;
+  readonly body: string;
+  /** `base64` for binary payloads; `utf8` otherwise. */
+  readonly bodyEncoding: 'utf8' | 'base64';
+  /** Encoded by `message/`; `null` for none. */
+  readonly headers: string | null;
+  /** Encoded by `message/`; `null` for none. */
+  readonly properties: string | null;
+  readonly orderingKey: string | null;
+  readonly deduplicationKey: string | null;
+  /** Planned date as an instant, or milliseconds from the database's now; neither: at once. */
+  readonly deliverAt?: Date;
+  readonly delay?: number;
+  readonly expiresAt?: Date;
+}
+
+/** A message that this process has claimed. */
+export interface ClaimedMessage {
+  /** Sequence as decimal text: it may exceed 2^53. */
+  readonly seq: string;
+  readonly messageId: string;
+  readonly exchange: string;
+  readonly routingKey: string;
+  readonly body: string;
+  readonly bodyEncoding: 'utf8' | 'base64';
+  readonly headers: string | null;
+  readonly properties: string | null;
+  readonly orderingKey: string | null;
+  /** Attempts before this one. */
+  readonly attempts: number;
+  readonly createdAt: Date;
+  /** Whether `expiresAt` had passed on the database's clock when the row was claimed. */
+  readonly expired: boolean;
+}
+
+export interface ClaimRequest {
+  readonly token: string;
+  /** Milliseconds on the database's clock. */
+  readonly lease: number;
+  readonly limit: number;
+}
+
+/** How the messages of one claim ended. Whatever is in none of the three lists stays claimed until its lease ends. */
+export interface Settlement {
+  readonly token: string;
+  readonly sent: readonly string[];
+  readonly failed: readonly FailedMessage[];
+  /** Given back as they were: not tried, or with an unknown outcome. No attempt is used up. */
+  readonly released: readonly string[];
+  /** Keep sent rows with the status `sent` instead of deleting them. */
+  readonly keepSent: boolean;
+}
+
+export interface FailedMessage {
+  readonly seq: string;
+  readonly error: string;
+  /** Milliseconds until the next attempt, or `'dead'`. */
+  readonly next: number | 'dead';
+}
+
+/** What the outbox asks of a database. Every method runs on the given runner and never begins or ends a transaction. */
+export interface OutboxStatements {
+  /**
+   * Writes messages in the caller's transaction, in the order given, in one statement (P2: a lock per ordering key is
+   * taken before the sequence value is drawn).
+   *
+   * @returns the ids in the order given; for a deduplication key that is taken, the id of the message that has it
+   */
+  insert(runner: QueryRunner, messages: readonly OutboxInsert[]): Promise<string[]>;
+
+  /** Whether a claim would find anything: one cheap statement, no lock. */
+  anythingDue(runner: QueryRunner): Promise<boolean>;
+
+  /** P3, steps 2–4, inside a READ COMMITTED transaction of the caller's. Sorted by sequence. */
+  claim(runner: QueryRunner, request: ClaimRequest): Promise<ClaimedMessage[]>;
+
+  /** Extends the lease of what still belongs to the token. Returns how many rows that were. */
+  renew(runner: QueryRunner, token: string, lease: number): Promise<number>;
+
+  /** P3, step 6, inside a transaction of the caller's. Returns how many rows still belonged to the token. */
+  settle(runner: QueryRunner, settlement: Settlement): Promise<number>;
+
+  /** Deletes at most `limit` sent rows that were settled more than `olderThan` milliseconds ago; dead and open ones never. */
+  deleteSent(runner: QueryRunner, olderThan: number, limit: number): Promise<number>;
+}

@@ -1,0 +1,135 @@
+import { EntitySchema, type EntitySchemaColumnOptions } from 'typeorm';
+
+/** Where the module's tables are. Everything has a default. */
+export interface TableOptions {
+  /** Schema of the three tables. Default: the data source's own (`search_path` where it has none). */
+  schema?: string;
+  /** Default `outbox_message`. */
+  outboxTable?: string;
+  /** Default `inbox_message`. */
+  inboxTable?: string;
+  /** Default `shedlock`: the table can be shared with ShedLock. */
+  lockTable?: string;
+}
+
+/** The module's three tables as TypeORM entities. */
+export interface InboxOutboxTables {
+  readonly outbox: EntitySchema;
+  readonly inbox: EntitySchema;
+  readonly lock: EntitySchema;
+}
+
+type Columns = Record<string, EntitySchemaColumnOptions>;
+
+const timestamp = { type: 'timestamp with time zone' } as const;
+/** Ids and keys are compared byte by byte: with a language's collation 'a' and 'A' can be one id. */
+const exact = { type: 'varchar', length: 255, collation: 'C' } as const;
+
+const outboxColumns: Columns = {
+  seq: { type: 'bigint', primary: true, generated: 'increment' },
+  message_id: { ...exact },
+  transport: { type: 'varchar', length: 16, default: 'rabbitmq' },
+  exchange: { type: 'varchar', length: 255 },
+  routing_key: { type: 'varchar', length: 255 },
+  body: { type: 'text' },
+  body_encoding: { type: 'varchar', length: 8, default: 'utf8' },
+  headers: { type: 'text', nullable: true },
+  properties: { type: 'text', nullable: true },
+  ordering_key: { ...exact, nullable: true },
+  deduplication_key: { ...exact, nullable: true },
+  created_at: { ...timestamp, default: () => 'clock_timestamp()' },
+  available_at: { ...timestamp, default: () => 'clock_timestamp()' },
+  expires_at: { ...timestamp, nullable: true },
+  status: { type: 'varchar', length: 16, default: 'ready' },
+  attempts: { type: 'int', default: 0 },
+  last_error: { type: 'text', nullable: true },
+  claim_token: { type: 'uuid', nullable: true },
+  claimed_until: { ...timestamp, nullable: true },
+  settled_at: { ...timestamp, nullable: true },
+};
+
+const inboxColumns: Columns = {
+  consumer: { ...exact, primary: true },
+  message_id: { ...exact, primary: true },
+  status: { type: 'varchar', length: 16 },
+  attempts: { type: 'int', default: 0 },
+  received_at: { ...timestamp, default: () => 'clock_timestamp()' },
+  processed_at: { ...timestamp, nullable: true },
+  exchange: { type: 'varchar', length: 255, nullable: true },
+  routing_key: { type: 'varchar', length: 255, nullable: true },
+  body: { type: 'bytea', nullable: true },
+  headers: { type: 'text', nullable: true },
+  properties: { type: 'text', nullable: true },
+  ordering_key: { ...exact, nullable: true },
+  available_at: { ...timestamp, nullable: true },
+  last_error: { type: 'text', nullable: true },
+  claim_token: { type: 'uuid', nullable: true },
+  claimed_until: { ...timestamp, nullable: true },
+  fingerprint: { type: 'varchar', length: 64, nullable: true },
+  reply: { type: 'text', nullable: true },
+};
+
+/** ShedLock's own columns and types (UTC without a zone), and `fence`, whose default lets ShedLock's statements work. */
+const lockColumns: Columns = {
+  name: { type: 'varchar', length: 64, primary: true },
+  lock_until: { type: 'timestamp without time zone' },
+  locked_at: { type: 'timestamp without time zone' },
+  locked_by: { type: 'varchar', length: 255 },
+  fence: { type: 'bigint', default: 0 },
+};
+
+/**
+ * Builds the entities. Every column carries its database name as its property name, so that rows read by SQL and rows
+ * read by a repository look alike.
+ */
+export function createTables(options: TableOptions = {}): InboxOutboxTables {
+  const {
+    schema,
+    outboxTable = 'outbox_message',
+    inboxTable = 'inbox_message',
+    lockTable = 'shedlock',
+  } = options;
+  const where = (table: string, columns: Columns) => ({
+    tableName: table,
+    columns: named(columns),
+    ...(schema ? { schema } : {}),
+  });
+  return {
+    outbox: new EntitySchema({
+      name: `InboxOutbox.${outboxTable}`,
+      ...where(outboxTable, outboxColumns),
+      // Each index holds only the rows that its one reader looks for, so that rows planned for tomorrow, sent or dead
+      // cost a claim nothing.
+      indices: [
+        { name: `${outboxTable}_message_id`, columns: ['message_id'], unique: true },
+        {
+          name: `${outboxTable}_deduplication_key`,
+          columns: ['deduplication_key'],
+          unique: true,
+          where: 'deduplication_key IS NOT NULL',
+        },
+        { name: `${outboxTable}_ready`, columns: ['seq'], where: "status = 'ready'" },
+        { name: `${outboxTable}_scheduled`, columns: ['available_at'], where: "status = 'scheduled'" },
+        {
+          name: `${outboxTable}_busy_key`,
+          columns: ['ordering_key', 'seq'],
+          where: 'ordering_key IS NOT NULL AND (claim_token IS NOT NULL OR attempts > 0)',
+        },
+        { name: `${outboxTable}_settled`, columns: ['settled_at'], where: "status = 'sent'" },
+      ],
+    }),
+    inbox: new EntitySchema({
+      name: `InboxOutbox.${inboxTable}`,
+      ...where(inboxTable, inboxColumns),
+      indices: [
+        { name: `${inboxTable}_open`, columns: ['available_at'], where: "status IN ('open', 'in_progress')" },
+        { name: `${inboxTable}_processed`, columns: ['processed_at'], where: "status = 'done'" },
+      ],
+    }),
+    lock: new EntitySchema({ name: `InboxOutbox.${lockTable}`, ...where(lockTable, lockColumns) }),
+  };
+}
+
+function named(columns: Columns): Columns {
+  return Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, { ...column, name }]));
+}

@@ -1,0 +1,209 @@
+import { ChildProcess, fork } from 'node:child_process';
+import { isAbsolute, join, resolve } from 'node:path';
+import { ChildMessage, EventMessage, RequestMessage, ResponseMessage } from './child-protocol';
+import { endWithThisProcess } from './process-registry';
+import { WaitOptions } from './wait-for';
+
+export interface AppProcessOptions {
+  /** Added to the environment of the test process. */
+  env?: Record<string, string | undefined>;
+  args?: string[];
+  /** Options for Node itself, for example `--unhandled-rejections=strict`. */
+  execArgv?: string[];
+  /** Points of `killAt()` that kill the process from the start; later ones with `request('arm', { point })`. */
+  armed?: string[];
+}
+
+export interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+export interface AppProcess {
+  readonly pid: number;
+  /** Resolves with the payload of the first `emit(type, payload)`, past or future, that no earlier call has taken. */
+  waitFor<P = unknown>(type: string, predicate?: (payload: P) => boolean, options?: WaitOptions): Promise<P>;
+  /** All payloads of this type so far, taken or not. */
+  events<P = unknown>(type: string): P[];
+  /** Any message as it is, for fixtures that listen to `process.on('message')` themselves. */
+  send(message: unknown): void;
+  /** Calls the fixture's `onRequest(type, …)`; rejects with its error, or when the process ends before it answers. */
+  request<R = unknown>(type: string, payload?: unknown, options?: WaitOptions): Promise<R>;
+  /** stdout and stderr so far. */
+  output(): string;
+  /** Default SIGKILL: gone at once, nothing can be cleaned up. Resolves when it has ended. */
+  kill(signal?: NodeJS.Signals): Promise<Exit>;
+  /** SIGSTOP: a process that is paused (GC, VM migration) beyond its leases. Its sockets stay open. */
+  stop(): void;
+  /** SIGCONT: it wakes up. */
+  cont(): void;
+  readonly exited: Promise<Exit>;
+  /** Ends it if it still runs. */
+  close(): Promise<void>;
+}
+
+const root = resolve(__dirname, '../..');
+const register = join(__dirname, 'register-typescript.cjs');
+
+/**
+ * Starts a TypeScript fixture as a process of its own, so that a test can kill, stop and restart a whole application.
+ * Relative paths start at the repository's root. Does not wait until it is up: `await app.waitFor('ready')`.
+ */
+export function startAppProcess(fixtureFile: string, options: AppProcessOptions = {}): AppProcess {
+  const { env = {}, args = [], execArgv = [], armed = [] } = options;
+  const file = isAbsolute(fixtureFile) ? fixtureFile : join(root, fixtureFile);
+  const child = fork(file, args, {
+    // Jest's own environment stays out: a child that believes it is a Jest worker behaves differently.
+    env: { ...process.env, NODE_OPTIONS: '', JEST_WORKER_ID: undefined, KILL_AT: armed.join(','), ...env },
+    execArgv: ['-r', register, ...execArgv],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    serialization: 'advanced',
+  });
+  return new ForkedApp(child, file);
+}
+
+interface Waiter {
+  /** True when the event was taken. */
+  offer(event: EventMessage): boolean;
+  fail(reason: string): void;
+}
+
+class ForkedApp implements AppProcess {
+  readonly pid: number;
+  readonly exited: Promise<Exit>;
+  private readonly waiters = new Set<Waiter>();
+  private readonly responses = new Map<number, (response: ResponseMessage) => void>();
+  private readonly all: EventMessage[] = [];
+  private untaken: EventMessage[] = [];
+  private printed = '';
+  private nextId = 1;
+  private ended: Exit | undefined;
+
+  constructor(
+    private readonly child: ChildProcess,
+    private readonly file: string,
+  ) {
+    this.pid = child.pid ?? -1;
+    const release = endWithThisProcess(child);
+    child.stdout?.on('data', (chunk: Buffer) => (this.printed += chunk.toString()));
+    child.stderr?.on('data', (chunk: Buffer) => (this.printed += chunk.toString()));
+    child.on('message', (message) => this.receive(message as ChildMessage));
+    child.on('error', (error) => (this.printed += `\n${error.message}`));
+    this.exited = new Promise((resolved) => {
+      // 'close', not 'exit': by then all output has been read and all messages have arrived.
+      child.once('close', (code, signal) => {
+        release();
+        this.ended = { code, signal };
+        for (const waiter of [...this.waiters]) waiter.fail('the process ended before that');
+        resolved(this.ended);
+      });
+    });
+  }
+
+  waitFor<P>(
+    type: string,
+    predicate: (payload: P) => boolean = () => true,
+    { timeout = 20_000 }: WaitOptions = {},
+  ) {
+    const wanted = (event: EventMessage) => event.type === type && predicate(event.payload as P);
+    const earlier = this.untaken.find(wanted);
+    if (earlier) {
+      this.untaken = this.untaken.filter((event) => event !== earlier);
+      return Promise.resolve(earlier.payload as P);
+    }
+    return this.pending<P>(`'${type}'`, timeout, (settle) => ({
+      offer: (event) => {
+        if (!wanted(event)) return false;
+        settle(event.payload as P);
+        return true;
+      },
+    }));
+  }
+
+  events<P>(type: string): P[] {
+    return this.all.filter((event) => event.type === type).map((event) => event.payload as P);
+  }
+
+  send(message: unknown): void {
+    // The child may end at any moment, which is what the tests are about: a failed send is no error here.
+    if (this.child.connected) this.child.send(message as object, () => undefined);
+  }
+
+  async request<R>(type: string, payload?: unknown, { timeout = 20_000 }: WaitOptions = {}): Promise<R> {
+    const id = this.nextId++;
+    const answer = this.pending<ResponseMessage>(`the answer to '${type}'`, timeout, (settle) => {
+      this.responses.set(id, settle);
+      return { offer: () => false };
+    });
+    this.send({ kind: 'request', id, type, payload } satisfies RequestMessage);
+    const { result, error } = await answer.finally(() => this.responses.delete(id));
+    if (error) throw Object.assign(new Error(error.message), { name: error.name, remoteStack: error.stack });
+    return result as R;
+  }
+
+  output(): string {
+    return this.printed;
+  }
+
+  kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<Exit> {
+    if (!this.ended) this.child.kill(signal);
+    return this.exited;
+  }
+
+  stop(): void {
+    this.child.kill('SIGSTOP');
+  }
+
+  cont(): void {
+    this.child.kill('SIGCONT');
+  }
+
+  async close(): Promise<void> {
+    await this.kill('SIGKILL');
+  }
+
+  private receive(message: ChildMessage): void {
+    if (message?.kind === 'response') this.responses.get(message.id)?.(message);
+    if (message?.kind !== 'event') return;
+    this.all.push(message);
+    for (const waiter of this.waiters) if (waiter.offer(message)) return;
+    this.untaken.push(message);
+  }
+
+  private pending<T>(
+    what: string,
+    timeout: number,
+    start: (settle: (value: T) => void) => Pick<Waiter, 'offer'>,
+  ): Promise<T> {
+    return new Promise<T>((resolved, rejected) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.waiters.delete(waiter);
+      };
+      const fail = (reason: string) => {
+        done();
+        rejected(
+          new Error(`Waited in vain for ${what} of ${this.describe()}: ${reason}\n${this.transcript()}`),
+        );
+      };
+      const timer = setTimeout(() => fail(`nothing within ${timeout} ms`), timeout);
+      const settle = (value: T) => {
+        done();
+        resolved(value);
+      };
+      const waiter: Waiter = { ...start(settle), fail };
+      this.waiters.add(waiter);
+      if (this.ended) fail('the process has ended');
+    });
+  }
+
+  private describe(): string {
+    const state = this.ended ? `ended with ${this.ended.signal ?? this.ended.code}` : 'running';
+    return `${this.file.slice(root.length + 1)} (pid ${this.pid}, ${state})`;
+  }
+
+  private transcript(): string {
+    const events = this.untaken.map((event) => event.type).join(', ') || 'none';
+    return `Events nobody waited for: ${events}\nOutput:\n${this.printed || '(none)'}`;
+  }
+}
