@@ -1,0 +1,100 @@
+import type { EventEmitter } from 'node:events';
+import type { QueryRunner } from 'typeorm';
+import { TransactionAbortedError } from '../../transaction/transaction-aborted.error';
+import type { TransactionGuard } from '../../transaction/transaction-guard';
+
+/** The byte in ReadyForQuery: no transaction, an open one, one that has failed. */
+type TransactionStatus = 'I' | 'T' | 'E';
+
+/** What is used of pg's client. */
+interface PgClient extends EventEmitter {
+  readonly connection?: EventEmitter;
+  readonly readyForQuery?: boolean;
+  /** Since pg 8.21 or so. */
+  getTransactionStatus?(): string | null;
+}
+
+/** Last status of clients that do not keep it themselves. */
+const observed = new WeakMap<PgClient, { status: TransactionStatus | undefined }>();
+
+/**
+ * PostgreSQL reports with each answer whether a transaction is open, so asking costs no round trip. It matters because
+ * COMMIT of a failed transaction is answered with a silent ROLLBACK, and because a raw ROLLBACK leaves the connection in
+ * autocommit.
+ */
+export class PostgresTransactionGuard implements TransactionGuard {
+  async assertAlive(runner: QueryRunner): Promise<void> {
+    const status = await statusOf(runner);
+    if (status === 'E') throw new TransactionAbortedError('failed');
+    if (status === 'I') throw new TransactionAbortedError('ended');
+  }
+
+  async assertOpen(runner: QueryRunner): Promise<void> {
+    if ((await statusOf(runner)) === 'I') throw new TransactionAbortedError('ended');
+  }
+
+  async isIdle(runner: QueryRunner): Promise<boolean> {
+    const status = await statusOf(runner);
+    return status === 'I' || status === undefined;
+  }
+
+  async discard(runner: QueryRunner, reason: Error): Promise<void> {
+    await discardRunner(runner, reason);
+  }
+
+  async watch(runner: QueryRunner, onLost: (cause: Error) => void): Promise<() => void> {
+    const client = await clientOf(runner);
+    observe(client);
+    client.once('error', onLost);
+    return () => client.off('error', onLost);
+  }
+}
+
+/** Releases the runner in the way that makes pg's pool close the connection. Never throws. */
+export async function discardRunner(runner: QueryRunner, reason: Error): Promise<void> {
+  const { releasePostgresConnection } = runner as {
+    releasePostgresConnection?: (error: Error) => Promise<void>;
+  };
+  try {
+    if (releasePostgresConnection) await releasePostgresConnection.call(runner, reason);
+    else await runner.release();
+  } catch {
+    // The connection is gone already.
+  }
+}
+
+/** pg's client of a runner that has not been released. */
+async function clientOf(runner: QueryRunner): Promise<PgClient> {
+  return (await runner.connect()) as PgClient;
+}
+
+async function statusOf(runner: QueryRunner): Promise<TransactionStatus | undefined> {
+  // A released runner still gives its old client, which may be somebody else's by now.
+  if (runner.isReleased) return undefined;
+  const client = await clientOf(runner);
+  // The error of a statement arrives before the status that follows it.
+  if (client.readyForQuery === false) await untilReady(client);
+  const status = client.getTransactionStatus ? client.getTransactionStatus() : observed.get(client)?.status;
+  return status === 'I' || status === 'T' || status === 'E' ? status : undefined;
+}
+
+function untilReady(client: PgClient): Promise<void> {
+  const { connection } = client;
+  if (!connection) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      for (const event of ['readyForQuery', 'error', 'end']) connection.off(event, done);
+      resolve();
+    };
+    for (const event of ['readyForQuery', 'error', 'end']) connection.on(event, done);
+  });
+}
+
+function observe(client: PgClient): void {
+  if (client.getTransactionStatus || observed.has(client)) return;
+  const last: { status: TransactionStatus | undefined } = { status: undefined };
+  observed.set(client, last);
+  client.connection?.on('readyForQuery', (message: { status?: TransactionStatus }) => {
+    last.status = message.status;
+  });
+}

@@ -1,0 +1,17 @@
+/** The connection of the running transaction broke; the database has rolled the transaction back. */
+export class ConnectionLostError extends Error {
+  override readonly name = 'ConnectionLostError';
+  /** The driver's code where it has one, e.g. PostgreSQL's `57P01` (terminated by an administrator). */
+  readonly code: string | undefined;
+
+  /** @param cause what the driver said when the connection broke */
+  constructor(override readonly cause: Error) {
+    const code = (cause as { code?: unknown }).code;
+    const shown = typeof code === 'string' ? ` (${code})` : '';
+    super(
+      `The database connection of this transaction was lost${shown}: ${cause.message}. The transaction is rolled back; ` +
+        'run it again.',
+    );
+    this.code = typeof code === 'string' ? code : undefined;
+  }
+}

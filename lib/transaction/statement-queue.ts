@@ -1,0 +1,34 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { SerialQueue } from './serial-queue';
+
+/** A statement whose turn it is, with a queue of its own for what is sent from inside it. */
+interface Turn {
+  readonly queue: StatementQueue;
+  readonly inner: SerialQueue;
+  over: boolean;
+}
+
+const turns = new AsyncLocalStorage<Turn>();
+
+/**
+ * Statements of one connection, one at a time: pg 9 will refuse a second query on a busy client.
+ *
+ * A TypeORM subscriber to `beforeQuery` or `afterQuery` runs inside the statement it is told about. Its own statements
+ * must not wait for that statement's end, so they queue up within its turn.
+ */
+export class StatementQueue {
+  private readonly outer = new SerialQueue();
+
+  run<T>(statement: () => Promise<T>): Promise<T> {
+    const around = turns.getStore();
+    const queue = around && around.queue === this && !around.over ? around.inner : this.outer;
+    return queue.run(async () => {
+      const turn: Turn = { queue: this, inner: new SerialQueue(), over: false };
+      try {
+        return await turns.run(turn, statement);
+      } finally {
+        turn.over = true;
+      }
+    });
+  }
+}

@@ -1,0 +1,30 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { DataSource, QueryRunner } from 'typeorm';
+import type { TransactionScope } from './transaction-scope';
+
+/** The scopes that the running code is in, one per data source at most. */
+type Scopes = ReadonlyMap<DataSource, TransactionScope>;
+
+const NOWHERE: Scopes = new Map();
+const storage = new AsyncLocalStorage<Scopes>();
+
+/** The scope that the calling code was started in. It may be over: whoever uses it has to look at its state. */
+export function currentScope(dataSource: DataSource): TransactionScope | undefined {
+  return storage.getStore()?.get(dataSource)?.resolve();
+}
+
+/** The scope of the calling code, if it is a scope on this very runner. */
+export function currentScopeOn(runner: QueryRunner): TransactionScope | undefined {
+  const scope = currentScope(runner.dataSource);
+  return scope?.runner === runner ? scope : undefined;
+}
+
+/** Runs `fn`, and everything it starts, inside the scope. */
+export function runInScope<T>(scope: TransactionScope, fn: () => T): T {
+  return storage.run(new Map(storage.getStore() ?? NOWHERE).set(scope.dataSource, scope), fn);
+}
+
+/** Runs `fn`, and everything it starts, in no transaction of any data source. */
+export function runOutsideScopes<T>(fn: () => T): T {
+  return storage.run(NOWHERE, fn);
+}
