@@ -43,7 +43,10 @@ export interface AppProcess {
 }
 
 const root = resolve(__dirname, '../..');
-const register = join(__dirname, 'register-typescript.cjs');
+const preloads = ['register-typescript.cjs', 'end-with-parent.cjs'].flatMap((file) => [
+  '-r',
+  join(__dirname, file),
+]);
 
 /**
  * Starts a TypeScript fixture as a process of its own, so that a test can kill, stop and restart a whole application.
@@ -55,7 +58,7 @@ export function startAppProcess(fixtureFile: string, options: AppProcessOptions 
   const child = fork(file, args, {
     // Jest's own environment stays out: a child that believes it is a Jest worker behaves differently.
     env: { ...process.env, NODE_OPTIONS: '', JEST_WORKER_ID: undefined, KILL_AT: armed.join(','), ...env },
-    execArgv: ['-r', register, ...execArgv],
+    execArgv: [...preloads, ...execArgv],
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     serialization: 'advanced',
   });

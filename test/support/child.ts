@@ -16,7 +16,7 @@ export function onRequest<P = unknown>(type: string, handler: (payload: P) => un
   handlers.set(type, handler as Handler);
 }
 
-/** Tells the test something; there `waitFor(type)` sees it. Data is cloned structurally: Dates, Maps and Buffers survive. */
+/** Tells the test something; there `waitFor(type)` sees it. Data is cloned structurally (Maps, Buffers). */
 export function emit(type: string, payload?: unknown): void {
   send({ kind: 'event', type, payload });
 }
@@ -50,8 +50,13 @@ process.on('message', (message: RequestMessage) => {
   void answer(message);
 });
 
-// The test process is gone (Jest killed, machine stopped): nobody would ever end this one.
-process.on('disconnect', () => process.exit(1));
+/**
+ * From now on the pipe to the test no longer keeps this process alive: for a test that the application leaves nothing
+ * open after its shutdown.
+ */
+export function releaseProcess(): void {
+  process.channel?.unref();
+}
 
 async function answer({ id, type, payload }: RequestMessage): Promise<void> {
   try {

@@ -22,6 +22,8 @@ export interface TcpProxy {
   connections(): number;
   /** Bytes that have been let through so far. */
   bytes(): { up: number; down: number };
+  /** Bytes that are held or delayed at the moment. */
+  waiting(): number;
   close(): Promise<void>;
 }
 
@@ -83,6 +85,7 @@ export async function startTcpProxy(target: string | { host?: string; port: numb
     delay: (milliseconds) => void (traffic.delay = milliseconds),
     connections: () => links.size,
     bytes: () => ({ ...traffic.bytes }),
+    waiting: () => [...links].reduce((sum, link) => sum + link.waiting(), 0),
     close: refuse,
   };
 }
@@ -128,6 +131,10 @@ class Link {
   flush(): void {
     this.up.flush();
     this.down.flush();
+  }
+
+  waiting(): number {
+    return this.up.waiting() + this.down.waiting();
   }
 
   destroy(): void {
@@ -178,6 +185,10 @@ class Lane {
         if (!this.to.write(next.chunk)) this.from.pause();
       }
     }
+  }
+
+  waiting(): number {
+    return this.queue.reduce((sum, { chunk }) => sum + (chunk?.length ?? 0), 0);
   }
 
   stop(): void {
