@@ -1,0 +1,36 @@
+import { Inject, type InjectionToken, type Type } from '@nestjs/common';
+import { OutboxDispatcher } from './outbox/outbox-dispatcher';
+import { OutboxService } from './outbox/outbox.service';
+import { Transactions } from './transaction/transactions';
+
+/** Name under which the default data source is known. */
+export const DEFAULT_DATA_SOURCE = 'default';
+
+/** The class itself for the default data source, a name of its own for any other. */
+function tokenOf<T>(type: Type<T>, dataSource: string = DEFAULT_DATA_SOURCE): InjectionToken<T> {
+  return dataSource === DEFAULT_DATA_SOURCE ? type : `${dataSource}${type.name}`;
+}
+
+/** Token of the {@link OutboxService} that writes to a data source. */
+export const getOutboxToken = (dataSource?: string): InjectionToken<OutboxService> =>
+  tokenOf(OutboxService, dataSource);
+
+/** Token of the {@link OutboxDispatcher} of a data source. */
+export const getOutboxDispatcherToken = (dataSource?: string): InjectionToken<OutboxDispatcher> =>
+  tokenOf(OutboxDispatcher, dataSource);
+
+/** Token of the {@link Transactions} of a data source. */
+export const getTransactionsToken = (dataSource?: string): InjectionToken<Transactions> =>
+  tokenOf(Transactions, dataSource);
+
+/** Injects the {@link OutboxService} of a named data source. */
+export const InjectOutbox = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
+  Inject(getOutboxToken(dataSource));
+
+/** Injects the {@link OutboxDispatcher} of a named data source. */
+export const InjectOutboxDispatcher = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
+  Inject(getOutboxDispatcherToken(dataSource));
+
+/** Injects the {@link Transactions} of a named data source. */
+export const InjectTransactions = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
+  Inject(getTransactionsToken(dataSource));
