@@ -25,8 +25,12 @@ export interface Dialect {
   /** Serialization failure or deadlock: the whole transaction may be run again at once. */
   isRetryable(error: unknown): boolean;
 
-  /** The server or the way to it is gone: nothing about the statement itself was wrong. */
+  /**
+   * The server or the way to it is gone: nothing about the statement itself was wrong. To be asked about errors of
+   * database calls; a handler's own ECONNREFUSED may come from any other server.
+   */
   isConnectionFault(error: unknown): boolean;
 }
 
+/** The data source has to know the module's entities; it need not be connected. */
 export type DialectFactory = (dataSource: DataSource, tables: InboxOutboxTables) => Dialect;

@@ -1,5 +1,8 @@
 import type { QueryRunner } from 'typeorm';
 
+/** A deduplication key is remembered for at least this many milliseconds after its message was sent: 24 hours. */
+export const DEDUPLICATION_RETENTION = 24 * 3_600_000;
+
 /** A message as it is written into the outbox table. */
 export interface OutboxInsert {
   readonly messageId: string;
@@ -53,7 +56,10 @@ export interface Settlement {
   readonly failed: readonly FailedMessage[];
   /** Given back as they were: not tried, or with an unknown outcome. No attempt is used up. */
   readonly released: readonly string[];
-  /** Keep sent rows with the status `sent` instead of deleting them. */
+  /**
+   * Keep sent rows with the status `sent` instead of deleting them. Rows with a deduplication key are kept in any case,
+   * until `deleteSent`.
+   */
   readonly keepSent: boolean;
 }
 
@@ -71,6 +77,7 @@ export interface OutboxStatements {
    * taken before the sequence value is drawn).
    *
    * @returns the ids in the order given; for a deduplication key that is taken, the id of the message that has it
+   * @throws {DuplicateMessageError} when a message id exists already; the transaction can then only be rolled back
    */
   insert(runner: QueryRunner, messages: readonly OutboxInsert[]): Promise<string[]>;
 
@@ -86,6 +93,11 @@ export interface OutboxStatements {
   /** P3, step 6, inside a transaction of the caller's. Returns how many rows still belonged to the token. */
   settle(runner: QueryRunner, settlement: Settlement): Promise<number>;
 
-  /** Deletes at most `limit` sent rows that were settled more than `olderThan` milliseconds ago; dead and open ones never. */
+  /**
+   * Deletes at most `limit` sent rows that were settled more than `olderThan` milliseconds ago; dead and open ones never,
+   * and those with a deduplication key not before {@link DEDUPLICATION_RETENTION}.
+   *
+   * @returns how many, so that the caller can go on until it is less than `limit`
+   */
   deleteSent(runner: QueryRunner, olderThan: number, limit: number): Promise<number>;
 }

@@ -99,7 +99,8 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
       name: `InboxOutbox.${outboxTable}`,
       ...where(outboxTable, outboxColumns),
       // Each index holds only the rows that its one reader looks for, so that rows planned for tomorrow, sent or dead
-      // cost a claim nothing.
+      // cost a claim nothing. Predicates name properties; TypeORM's `synchronize` takes them as they are, so with a naming
+      // strategy that changes even explicit column names the tables have to come from the migration.
       indices: [
         { name: `${outboxTable}_message_id`, columns: ['message_id'], unique: true },
         {
@@ -113,9 +114,20 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
         {
           name: `${outboxTable}_busy_key`,
           columns: ['ordering_key', 'seq'],
-          where: 'ordering_key IS NOT NULL AND (claim_token IS NOT NULL OR attempts > 0)',
+          where:
+            "ordering_key IS NOT NULL AND status IN ('ready', 'scheduled') AND (claim_token IS NOT NULL OR attempts > 0)",
         },
-        { name: `${outboxTable}_settled`, columns: ['settled_at'], where: "status = 'sent'" },
+        { name: `${outboxTable}_claimed`, columns: ['claim_token'], where: 'claim_token IS NOT NULL' },
+        {
+          name: `${outboxTable}_settled`,
+          columns: ['settled_at'],
+          where: "status = 'sent' AND deduplication_key IS NULL",
+        },
+        {
+          name: `${outboxTable}_remembered`,
+          columns: ['settled_at'],
+          where: "status = 'sent' AND deduplication_key IS NOT NULL",
+        },
       ],
     }),
     inbox: new EntitySchema({

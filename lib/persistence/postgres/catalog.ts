@@ -1,0 +1,27 @@
+import type { QueryRunner } from 'typeorm';
+import type { SqlTemplate } from '../table-names';
+import { rows } from './execute';
+
+/** The number of PostgreSQL 13, as `server_version_num` has it. */
+const MINIMUM = 130_000;
+
+export const MINIMUM_SERVER = 'PostgreSQL 13';
+
+export async function serverVersion(runner: QueryRunner): Promise<{ text: string; supported: boolean }> {
+  const [row] = await rows<{ text: string; number: string }>(
+    runner,
+    `SELECT current_setting('server_version') AS text, current_setting('server_version_num') AS number`,
+  );
+  return { text: `PostgreSQL ${row?.text}`, supported: Number(row?.number) >= MINIMUM };
+}
+
+/** Empty when there is no such table: `to_regclass` then answers null. */
+export async function columnsOf(runner: QueryRunner, sql: SqlTemplate): Promise<Set<string>> {
+  const found = await rows<{ name: string }>(
+    runner,
+    `SELECT attname::text AS name FROM pg_attribute
+    WHERE attrelid = to_regclass($1::text) AND attnum > 0 AND NOT attisdropped`,
+    [sql('{}')],
+  );
+  return new Set(found.map(({ name }) => name));
+}

@@ -1,0 +1,99 @@
+import type { InboxStatements } from '../inbox-statements';
+import type { SqlTemplate } from '../table-names';
+import { affected, rows } from './execute';
+import { milliseconds, storable } from './sql-values';
+
+/*
+ * P1. A row is `seen` (the broker owns the message, the row is only a counter), `done` or `dead`. "Insert or ignore" alone
+ * would lose messages: as soon as a redelivery has been counted there is a row, and "ignore" takes it for a duplicate. So
+ * every statement says which states it may change, and "no row" means that the message is not ours.
+ *
+ * Parameters of all: $1 consumer, $2 message id.
+ */
+
+/** P1, step 1. */
+const countRedeliverySql = (sql: SqlTemplate): string =>
+  sql(`
+  INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}) VALUES ($1, $2, 'seen', 1)
+  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {attempts} = i.{attempts} + 1 WHERE i.{status} = 'seen'
+  RETURNING {attempts} AS attempts`);
+
+/** P1, step 2. A concurrent copy waits here until this transaction ends: then it is a duplicate, or it is its turn. */
+const takeSql = (sql: SqlTemplate): string =>
+  sql(`
+  INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}, {processed_at})
+  VALUES ($1, $2, 'done', 1, clock_timestamp())
+  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'done', {processed_at} = clock_timestamp()
+  WHERE i.{status} = 'seen'
+  RETURNING {attempts} AS attempts`);
+
+/** P1, step 6, `reject`. The count is not touched: it is for deliveries that may have killed a process. $3 error. */
+const recordFailureSql = (sql: SqlTemplate): string =>
+  sql(`
+  INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}, {last_error}) VALUES ($1, $2, 'seen', 1, $3)
+  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {last_error} = excluded.{last_error}
+  WHERE i.{status} = 'seen'`);
+
+/** P1, step 1, over the limit. $3 error, $4 exchange, $5 routing key, $6 body, $7 headers, $8 properties. */
+const burySql = (sql: SqlTemplate): string =>
+  sql(`
+  INSERT INTO {} AS i (
+    {consumer}, {message_id}, {status}, {attempts}, {last_error}, {exchange}, {routing_key}, {body}, {headers},
+    {properties}
+  ) VALUES ($1, $2, 'dead', 1, $3, $4, $5, $6::bytea, $7, $8)
+  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET
+    {status} = 'dead', {last_error} = excluded.{last_error}, {exchange} = excluded.{exchange},
+    {routing_key} = excluded.{routing_key}, {body} = excluded.{body}, {headers} = excluded.{headers},
+    {properties} = excluded.{properties}
+  WHERE i.{status} = 'seen'`);
+
+/**
+ * Oldest first and a bounded number at once; what is locked is left for the next time. By `ctid`, which cannot change
+ * while the row is locked, since the keys are long. $1 age in milliseconds, $2 how many.
+ */
+const deleteDoneSql = (sql: SqlTemplate): string =>
+  sql(`
+  DELETE FROM {} WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM {}
+    WHERE {status} = 'done' AND {processed_at} < statement_timestamp() - ${milliseconds('$1')}
+    ORDER BY {processed_at} LIMIT $2::int FOR UPDATE SKIP LOCKED
+  ))`);
+
+export function inboxStatements(sql: SqlTemplate): InboxStatements {
+  const countRedelivery = countRedeliverySql(sql);
+  const take = takeSql(sql);
+  const recordFailure = recordFailureSql(sql);
+  const bury = burySql(sql);
+  const deleteDone = deleteDoneSql(sql);
+  return {
+    async countRedelivery(runner, { consumer, messageId }) {
+      const [row] = await rows<{ attempts: number }>(runner, countRedelivery, [consumer, messageId]);
+      return row && Number(row.attempts);
+    },
+
+    async take(runner, { consumer, messageId }) {
+      return (await rows(runner, take, [consumer, messageId])).length === 1;
+    },
+
+    async recordFailure(runner, { consumer, messageId }, error) {
+      await affected(runner, recordFailure, [consumer, messageId, storable(error)]);
+    },
+
+    async bury(runner, message, error) {
+      const { consumer, messageId, exchange, routingKey, body, headers, properties } = message;
+      const parameters = [
+        consumer,
+        messageId,
+        storable(error),
+        exchange,
+        routingKey,
+        body,
+        headers,
+        properties,
+      ];
+      return (await affected(runner, bury, parameters)) === 1;
+    },
+
+    deleteDone: (runner, olderThan, limit) => affected(runner, deleteDone, [olderThan, limit]),
+  };
+}

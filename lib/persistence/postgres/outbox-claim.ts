@@ -1,0 +1,115 @@
+import type { ClaimedMessage, OutboxStatements } from '../outbox-statements';
+import type { SqlTemplate } from '../table-names';
+import { lockClaims } from './advisory-locks';
+import { affected, rows } from './execute';
+import { epochText, milliseconds, toDate } from './sql-values';
+
+/** Not claimed, or claimed by somebody whose lease has run out. */
+const free = (row: string): string =>
+  `(${row}.{claimed_until} IS NULL OR ${row}.{claimed_until} <= statement_timestamp())`;
+
+/** P3, step 1. Two looks at the start of an index. */
+const anythingDueSql = (sql: SqlTemplate): string =>
+  sql(`
+  SELECT EXISTS (SELECT 1 FROM {} AS o WHERE o.{status} = 'ready' AND ${free('o')})
+    OR EXISTS (SELECT 1 FROM {} AS o WHERE o.{status} = 'scheduled' AND o.{available_at} <= statement_timestamp())
+    AS due`);
+
+/**
+ * P3, step 3. What is due becomes ready, so that the claim itself never looks at dates and a retried message keeps its
+ * place by sequence. Bounded, since everything planned for midnight comes due at once.
+ *
+ * Parameter: $1 how many.
+ */
+const promoteSql = (sql: SqlTemplate): string =>
+  sql(`
+  UPDATE {} SET {status} = 'ready'
+  WHERE {seq} = ANY (ARRAY(
+    SELECT {seq} FROM {} WHERE {status} = 'scheduled' AND {available_at} <= statement_timestamp()
+    ORDER BY {available_at} LIMIT $1::int FOR UPDATE SKIP LOCKED
+  ))`);
+
+/**
+ * P3, step 4.
+ *
+ * 1. `busy`: keys with a message that is in flight or waits for its retry. Reads an index of just those.
+ * 2. `pick`: the first ready ones by sequence whose key is not busy.
+ * 3. `locked`: those of them that nobody else has locked. Free is asked again, on the row as it is now: its old claimer may
+ *    have renewed it since.
+ * 4. `gap`: for each key the first picked one that could not be locked, e.g. because a user is cancelling it. What comes
+ *    behind it has to wait.
+ * 5. Claim the locked ones before the gap.
+ *
+ * One clock for the whole statement, `statement_timestamp()`. Rows are found by `= ANY (ARRAY(…))`, which is evaluated
+ * once and read by index whatever the planner believes about the size of the table.
+ *
+ * Parameters: $1 token, $2 lease in milliseconds, $3 how many.
+ */
+const claimSql = (sql: SqlTemplate): string =>
+  sql(`
+  WITH busy AS MATERIALIZED (
+    SELECT o.{ordering_key} AS key FROM {} AS o
+    WHERE o.{ordering_key} IS NOT NULL AND o.{status} IN ('ready', 'scheduled')
+      AND (o.{claim_token} IS NOT NULL OR o.{attempts} > 0)
+      AND (o.{claimed_until} > statement_timestamp() OR o.{status} = 'scheduled')
+    GROUP BY o.{ordering_key}
+  ), pick AS MATERIALIZED (
+    SELECT o.{seq} AS seq, o.{ordering_key} AS key FROM {} AS o
+    WHERE o.{status} = 'ready' AND ${free('o')}
+      AND (o.{ordering_key} IS NULL OR o.{ordering_key} NOT IN (SELECT key FROM busy))
+    ORDER BY o.{seq} LIMIT $3::int
+  ), locked AS MATERIALIZED (
+    SELECT o.{seq} AS seq FROM {} AS o
+    WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM pick)) AND o.{status} = 'ready' AND ${free('o')}
+    FOR UPDATE OF o SKIP LOCKED
+  ), gap AS MATERIALIZED (
+    SELECT key, min(seq) AS seq FROM pick
+    WHERE key IS NOT NULL AND seq NOT IN (SELECT seq FROM locked)
+    GROUP BY key
+  ), mine AS MATERIALIZED (
+    SELECT pick.seq FROM pick JOIN locked USING (seq) LEFT JOIN gap ON gap.key = pick.key
+    WHERE gap.key IS NULL OR pick.seq < gap.seq
+  ), claimed AS (
+    UPDATE {} AS o
+    SET {claim_token} = $1::uuid, {claimed_until} = statement_timestamp() + ${milliseconds('$2')}
+    WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM mine))
+    RETURNING o.*
+  )
+  SELECT c.{seq}::text AS "seq", c.{message_id} AS "messageId", c.{exchange} AS "exchange",
+    c.{routing_key} AS "routingKey", c.{body} AS "body", c.{body_encoding} AS "bodyEncoding",
+    c.{headers} AS "headers", c.{properties} AS "properties", c.{ordering_key} AS "orderingKey",
+    c.{attempts} AS "attempts", ${epochText('c.{created_at}')} AS "createdAt",
+    coalesce(c.{expires_at} <= statement_timestamp(), false) AS "expired"
+  FROM claimed AS c ORDER BY c.{seq}`);
+
+/** Only what still has the token. Parameters: $1 token, $2 lease in milliseconds. */
+const renewSql = (sql: SqlTemplate): string =>
+  sql(`
+  UPDATE {} SET {claimed_until} = clock_timestamp() + ${milliseconds('$2')}
+  WHERE {claim_token} = $1::uuid`);
+
+type ClaimedRow = Omit<ClaimedMessage, 'createdAt'> & { readonly createdAt: string };
+
+export function outboxClaim(sql: SqlTemplate): Pick<OutboxStatements, 'anythingDue' | 'claim' | 'renew'> {
+  const anythingDue = anythingDueSql(sql);
+  // Step 2. In a statement of its own: inside the claim it does not help, because the snapshot is older than the lock.
+  const mutex = lockClaims(sql);
+  const promote = promoteSql(sql);
+  const claim = claimSql(sql);
+  const renew = renewSql(sql);
+  return {
+    async anythingDue(runner) {
+      const [row] = await rows<{ due: boolean }>(runner, anythingDue);
+      return row?.due === true;
+    },
+
+    async claim(runner, { token, lease, limit }) {
+      await runner.query(mutex);
+      await affected(runner, promote, [2 * limit]);
+      const claimed = await rows<ClaimedRow>(runner, claim, [token, lease, limit]);
+      return claimed.map((row) => ({ ...row, createdAt: toDate(row.createdAt) }));
+    },
+
+    renew: (runner, token, lease) => affected(runner, renew, [token, lease]),
+  };
+}

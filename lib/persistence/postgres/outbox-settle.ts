@@ -1,0 +1,64 @@
+import type { OutboxStatements } from '../outbox-statements';
+import type { SqlTemplate } from '../table-names';
+import { rows } from './execute';
+import { milliseconds, storable } from './sql-values';
+
+/**
+ * P3, step 6: how the messages of one claim ended, all at once. One statement, so that nobody sees a part of it and one
+ * round trip is enough. A row whose token has changed belongs to somebody else and is left alone, in every branch.
+ *
+ * - `failed`: one more attempt, then waiting for its date, or dead where the delay is null;
+ * - `kept`: sent and kept; a deduplication key has to be remembered, so its row is kept whatever $6 says;
+ * - `removed`: sent and deleted;
+ * - `released`: given back with date, state and attempts untouched.
+ *
+ * Parameters: $1 token; $2, $3, $4 sequence, error and delay in milliseconds of the failed ones; $5 sent ones; $6 whether
+ * to keep those; $7 released ones.
+ */
+const settleSql = (sql: SqlTemplate): string =>
+  sql(`
+  WITH failed AS (
+    UPDATE {} AS o SET
+      {attempts} = o.{attempts} + 1,
+      {last_error} = f.error,
+      {status} = CASE WHEN f.delay IS NULL THEN 'dead' ELSE 'scheduled' END,
+      {available_at} = coalesce(clock_timestamp() + ${milliseconds('f.delay')}, o.{available_at}),
+      {settled_at} = CASE WHEN f.delay IS NULL THEN clock_timestamp() END,
+      {claim_token} = NULL,
+      {claimed_until} = NULL
+    FROM unnest($2::bigint[], $3::text[], $4::float8[]) AS f (seq, error, delay)
+    WHERE o.{seq} = ANY ($2::bigint[]) AND o.{seq} = f.seq AND o.{claim_token} = $1::uuid
+    RETURNING 1
+  ), kept AS (
+    UPDATE {} SET {status} = 'sent', {settled_at} = clock_timestamp(), {claim_token} = NULL, {claimed_until} = NULL
+    WHERE {seq} = ANY ($5::bigint[]) AND {claim_token} = $1::uuid
+      AND ($6::boolean OR {deduplication_key} IS NOT NULL)
+    RETURNING 1
+  ), removed AS (
+    DELETE FROM {}
+    WHERE {seq} = ANY ($5::bigint[]) AND {claim_token} = $1::uuid
+      AND NOT $6::boolean AND {deduplication_key} IS NULL
+    RETURNING 1
+  ), released AS (
+    UPDATE {} SET {claim_token} = NULL, {claimed_until} = NULL
+    WHERE {seq} = ANY ($7::bigint[]) AND {claim_token} = $1::uuid
+    RETURNING 1
+  )
+  SELECT ((SELECT count(*) FROM failed) + (SELECT count(*) FROM kept) + (SELECT count(*) FROM removed)
+    + (SELECT count(*) FROM released))::int AS settled`);
+
+export function outboxSettle(sql: SqlTemplate): OutboxStatements['settle'] {
+  const settle = settleSql(sql);
+  return async (runner, { token, sent, failed, released, keepSent }) => {
+    const [row] = await rows<{ settled: number }>(runner, settle, [
+      token,
+      failed.map(({ seq }) => seq),
+      failed.map(({ error }) => storable(error)),
+      failed.map(({ next }) => (next === 'dead' ? null : next)),
+      [...sent],
+      keepSent,
+      [...released],
+    ]);
+    return Number(row?.settled);
+  };
+}

@@ -1,0 +1,40 @@
+import type { DialectFactory } from '../dialect';
+import { sqlTemplate } from '../table-names';
+import { MINIMUM_SERVER, columnsOf, serverVersion } from './catalog';
+import { createTablesSql } from './ddl';
+import { isConnectionFault, isRetryable } from './errors';
+import { inboxStatements } from './inbox';
+import { lockStatements } from './lock';
+import { outboxClaim } from './outbox-claim';
+import { outboxCleanup } from './outbox-cleanup';
+import { outboxInsert } from './outbox-insert';
+import { outboxSettle } from './outbox-settle';
+
+/** PostgreSQL 13 and newer. Each statement has its SQL, and the reason for it, in a file of its own. */
+export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
+  const outbox = sqlTemplate(dataSource, tables.outbox);
+  const inbox = sqlTemplate(dataSource, tables.inbox);
+  const lock = sqlTemplate(dataSource, tables.lock);
+  return {
+    family: 'postgres',
+    minimumServer: MINIMUM_SERVER,
+    outbox: {
+      insert: outboxInsert(outbox),
+      ...outboxClaim(outbox),
+      settle: outboxSettle(outbox),
+      deleteSent: outboxCleanup(outbox),
+    },
+    inbox: inboxStatements(inbox),
+    lock: lockStatements(lock),
+    createTablesSql: () => createTablesSql(dataSource, tables),
+    serverVersion,
+    existingColumns: async (runner) =>
+      new Map([
+        ['outbox', await columnsOf(runner, outbox)],
+        ['inbox', await columnsOf(runner, inbox)],
+        ['lock', await columnsOf(runner, lock)],
+      ]),
+    isRetryable,
+    isConnectionFault,
+  };
+};
