@@ -1,0 +1,24 @@
+/** How many may be under way at once, over all that share the window. */
+export class InFlightWindow {
+  private used = 0;
+  private readonly waiting: (() => void)[] = [];
+
+  constructor(private readonly size: number) {}
+
+  /** Takes a place if there is one. */
+  enter(): boolean {
+    if (this.used >= this.size) return false;
+    this.used++;
+    return true;
+  }
+
+  leave(): void {
+    this.used--;
+    this.waiting.shift()?.();
+  }
+
+  /** Calls back once, when a place has become free; first come, first served. */
+  whenRoom(callback: () => void): void {
+    this.waiting.push(callback);
+  }
+}

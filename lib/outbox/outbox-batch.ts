@@ -1,0 +1,152 @@
+import type { LoggerService } from '@nestjs/common';
+import type { Claim } from '../claiming/claim';
+import type { InFlightWindow } from '../claiming/in-flight-window';
+import { OrderedRun } from '../claiming/ordered-run';
+import { persistUntil } from '../claiming/persist-until';
+import type { ClaimedMessage, FailedMessage, Settlement } from '../persistence/outbox-statements';
+import type { SendOutcome, Transport } from '../transport/transport';
+import type { OutboxStore } from './outbox-store';
+
+/** How many messages ended in which way. */
+export interface DispatchCounts {
+  /** Confirmed by the broker. */
+  sent: number;
+  /** The message's own fault; it is tried again at its next date. */
+  failed: number;
+  /** The message's own fault for the last time, or expired. */
+  dead: number;
+  /** Written, and nobody knows whether they arrived; they are sent again with the same id. */
+  unknown: number;
+  /** Given back without having been tried. */
+  released: number;
+}
+
+export interface BatchResult {
+  readonly counts: DispatchCounts;
+  /** Whether the broker or the database got in the way, so that going on at once would meet the same. */
+  readonly trouble: boolean;
+}
+
+export const noCounts = (): DispatchCounts => ({ sent: 0, failed: 0, dead: 0, unknown: 0, released: 0 });
+
+export interface OutboxBatchDependencies {
+  readonly store: Pick<OutboxStore, 'settle'>;
+  readonly transport: Pick<Transport, 'send'>;
+  /** Shared by all batches under way. */
+  readonly window: InFlightWindow;
+  /** Milliseconds until the next attempt, after this many attempts have failed. */
+  readonly nextAttempt: (attempts: number) => number | 'dead';
+  /** Milliseconds. */
+  readonly publishTimeout: number;
+  readonly keepSent: boolean;
+  readonly logger: LoggerService;
+  /** Whether a message may still be begun, apart from the claim's own lease. */
+  readonly mayStart: () => boolean;
+}
+
+type Outcome = SendOutcome | { readonly kind: 'expired' };
+
+/**
+ * One claimed batch.
+ *
+ * 1. Send: all keys at once, one message of a key at a time, outside any transaction. The next of a key follows when the
+ *    one before is confirmed (or has expired: that one is dead and holds nothing back).
+ * 2. End the renewal of the claim.
+ * 3. Settle in one transaction: failed ones with their next date or dead, then sent ones, then all others released.
+ *    A database that is away is asked again until the lease ends; after that the messages are sent again, with the same
+ *    ids, by whoever claims them next.
+ */
+export class OutboxBatch {
+  private readonly order: OrderedRun<ClaimedMessage, Outcome>;
+  private givenUp = false;
+  private settleFailure: unknown;
+
+  constructor(
+    private readonly claim: Claim<ClaimedMessage>,
+    private readonly use: OutboxBatchDependencies,
+  ) {
+    this.order = new OrderedRun({
+      items: claim.messages,
+      keyOf: (message) => message.orderingKey,
+      work: (message) => this.send(message),
+      goesOn: ({ kind }) => kind === 'sent' || kind === 'expired',
+      window: use.window,
+    });
+  }
+
+  /** Never rejects. */
+  async run(): Promise<BatchResult> {
+    await this.order.run();
+    await this.claim.endRenewal();
+    const counts = noCounts();
+    const settlement = this.settlement(counts);
+    const settled = await persistUntil(() => this.use.store.settle(settlement), {
+      goOn: () => this.claim.valid && !this.givenUp,
+      onFailure: (error) => this.noteFailure(error),
+    });
+    if (!settled) {
+      this.use.logger.error(
+        `The outcome of ${this.claim.messages.length} messages could not be written; those that were sent will be sent ` +
+          `again with the same ids: ${String(this.settleFailure)}`,
+      );
+    }
+    const outcomes = [...this.order.results.values()];
+    return {
+      counts,
+      trouble: !settled || outcomes.some(({ kind }) => kind === 'unknown' || kind === 'unsent'),
+    };
+  }
+
+  /** Settles now; what is under way counts as unknown. */
+  giveUp(): void {
+    this.givenUp = true;
+    this.order.giveUp();
+  }
+
+  private async send(message: ClaimedMessage): Promise<Outcome> {
+    if (message.expired) return { kind: 'expired' };
+    try {
+      return await this.use.transport.send(message, {
+        timeout: this.use.publishTimeout,
+        mayStart: () => this.claim.valid && !this.givenUp && this.use.mayStart(),
+      });
+    } catch (error) {
+      // A transport does not reject. If one does, it is not the message's fault.
+      return { kind: 'unknown', error: String(error) };
+    }
+  }
+
+  private settlement(counts: DispatchCounts): Settlement {
+    const sent: string[] = [];
+    const failed: FailedMessage[] = [];
+    const released: string[] = [];
+    for (const message of this.claim.messages) {
+      const { seq } = message;
+      const outcome = this.order.results.get(message);
+      if (outcome?.kind === 'sent') {
+        sent.push(seq);
+      } else if (outcome?.kind === 'expired') {
+        failed.push({ seq, error: 'Expired before it could be sent', next: 'dead' });
+        counts.dead++;
+      } else if (outcome?.kind === 'failed') {
+        const next = this.use.nextAttempt(message.attempts + 1);
+        failed.push({ seq, error: outcome.error, next });
+        counts[next === 'dead' ? 'dead' : 'failed']++;
+      } else {
+        released.push(seq);
+        const unknown = outcome ? outcome.kind === 'unknown' : this.order.wasStarted(message);
+        counts[unknown ? 'unknown' : 'released']++;
+      }
+    }
+    counts.sent = sent.length;
+    return { token: this.claim.token, sent, failed, released, keepSent: this.use.keepSent };
+  }
+
+  /** One line per batch: during an outage each attempt fails in the same way. */
+  private noteFailure(error: unknown): void {
+    if (this.settleFailure === undefined) {
+      this.use.logger.warn(`The outcome of a batch could not be written yet: ${String(error)}`);
+    }
+    this.settleFailure = error;
+  }
+}

@@ -1,0 +1,62 @@
+import type { DataSource, QueryRunner } from 'typeorm';
+import type { ClaimStore } from '../claiming/claim';
+import type { Dialect } from '../persistence/dialect';
+import type { ClaimedMessage, ClaimRequest, Settlement } from '../persistence/outbox-statements';
+import { ownTransaction } from '../transaction/own-work';
+
+export interface OutboxStoreDependencies {
+  readonly dataSource: DataSource;
+  readonly dialect: Pick<Dialect, 'outbox' | 'isRetryable'>;
+  /** Milliseconds that one statement may take on the server. Default 10,000. */
+  readonly statementTimeout?: number;
+}
+
+/** Serialization failures and deadlocks say nothing about the work itself: the transaction is simply run again. */
+const RERUNS = 5;
+
+/** The outbox statements of the dispatcher and the cleaner, each in a short transaction of its own. */
+export class OutboxStore implements ClaimStore<ClaimedMessage> {
+  private readonly timeouts: { statementTimeout: number; lockTimeout: number };
+
+  constructor(private readonly use: OutboxStoreDependencies) {
+    const { statementTimeout = 10_000 } = use;
+    this.timeouts = { statementTimeout, lockTimeout: statementTimeout };
+  }
+
+  /** Whether a claim would find anything. */
+  anythingDue(): Promise<boolean> {
+    return this.inTransaction((runner) => this.use.dialect.outbox.anythingDue(runner));
+  }
+
+  /** Sorted by sequence. */
+  claim(request: ClaimRequest): Promise<ClaimedMessage[]> {
+    return this.inTransaction((runner) => this.use.dialect.outbox.claim(runner, request));
+  }
+
+  renew(token: string, lease: number): Promise<number> {
+    return this.inTransaction((runner) => this.use.dialect.outbox.renew(runner, token, lease));
+  }
+
+  /** @returns how many messages still belonged to the token; the others are left as they are */
+  settle(settlement: Settlement): Promise<number> {
+    return this.inTransaction((runner) => this.use.dialect.outbox.settle(runner, settlement));
+  }
+
+  /**
+   * @param olderThan milliseconds since they were sent
+   * @returns how many were deleted
+   */
+  deleteSent(olderThan: number, limit: number): Promise<number> {
+    return this.inTransaction((runner) => this.use.dialect.outbox.deleteSent(runner, olderThan, limit));
+  }
+
+  private async inTransaction<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    for (let reruns = RERUNS; ; reruns--) {
+      try {
+        return await ownTransaction(this.use.dataSource, this.timeouts, work);
+      } catch (error) {
+        if (reruns === 0 || !this.use.dialect.isRetryable(error)) throw error;
+      }
+    }
+  }
+}

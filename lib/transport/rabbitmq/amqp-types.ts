@@ -1,0 +1,52 @@
+/**
+ * The few parts of amqplib, amqp-connection-manager and golevelup that are used, as structural types: amqplib is
+ * golevelup's own dependency, in whatever version, and is never imported.
+ */
+
+export interface AmqpProperties {
+  readonly messageId?: string;
+  readonly headers?: Record<string, unknown>;
+  readonly [property: string]: unknown;
+}
+
+export interface ReturnedMessage {
+  readonly fields: { readonly replyCode?: number; readonly replyText?: string };
+  readonly properties: { readonly messageId?: unknown };
+}
+
+export type AmqpError = Error & { readonly code?: unknown };
+
+type Listener = (...args: never[]) => void;
+
+export interface RawConfirmChannel {
+  publish(
+    exchange: string,
+    routingKey: string,
+    content: Buffer,
+    options: AmqpProperties,
+    callback: (error: unknown) => void,
+  ): boolean;
+  on(event: string, listener: Listener): unknown;
+  close(): Promise<unknown>;
+}
+
+export interface RawConnection {
+  createConfirmChannel(): Promise<RawConfirmChannel>;
+  on(event: string, listener: Listener): unknown;
+  off(event: string, listener: Listener): unknown;
+}
+
+/** `AmqpConnectionManager` of amqp-connection-manager: reconnects by itself and tells of it. */
+export interface ManagedConnection {
+  /** `undefined` while disconnected. */
+  readonly connection: RawConnection | undefined;
+  on(event: string, listener: Listener): unknown;
+  off(event: string, listener: Listener): unknown;
+}
+
+/** golevelup's `AmqpConnection`. */
+export interface BrokerConnection {
+  /** Not there until `init()` was called. */
+  readonly managedConnection: ManagedConnection | undefined;
+  readonly configuration: { readonly defaultPublishOptions?: object };
+}

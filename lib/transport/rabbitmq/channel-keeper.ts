@@ -1,0 +1,55 @@
+import { ConfirmChannel } from './confirm-channel';
+import type { RawConnection } from './amqp-types';
+
+/** Holds one channel: opened when it is first needed, and again when the last one is dead. */
+export class ChannelKeeper {
+  private channel: ConfirmChannel | undefined;
+  private opening: Promise<ConfirmChannel> | undefined;
+  private closed = false;
+
+  constructor(private readonly connection: () => RawConnection | undefined) {}
+
+  /** The channel if it can be used at once. */
+  get current(): ConfirmChannel | undefined {
+    return this.channel?.usable ? this.channel : undefined;
+  }
+
+  /**
+   * @param timeout milliseconds; a broker that is blocked or frozen opens no channel and says nothing
+   * @throws Error when there is no connection, or no channel within the timeout
+   */
+  async acquire(timeout: number): Promise<ConfirmChannel> {
+    if (this.current) return this.current;
+    let timer: NodeJS.Timeout | undefined;
+    const tooLate = new Promise<never>((_, reject) => {
+      timer = setTimeout(
+        () => reject(new Error(`The broker opened no channel within ${timeout} ms`)),
+        timeout,
+      );
+    });
+    try {
+      return await Promise.race([(this.opening ??= this.open()), tooLate]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    await this.channel?.close();
+  }
+
+  private async open(): Promise<ConfirmChannel> {
+    try {
+      const connection = this.connection();
+      if (this.closed || !connection) throw new Error('There is no connection to the broker');
+      const channel = await ConfirmChannel.open(connection);
+      // Closed meanwhile: nobody else would close this one.
+      if (this.closed) await channel.close();
+      this.channel = channel;
+      return channel;
+    } finally {
+      this.opening = undefined;
+    }
+  }
+}
