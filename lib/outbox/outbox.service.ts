@@ -1,0 +1,131 @@
+import { Injectable } from '@nestjs/common';
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import { InvalidMessageError } from '../message/invalid-message.error';
+import type { PayloadSerializer } from '../message/serializer';
+import type { OutboxInsert, OutboxStatements } from '../persistence/outbox-statements';
+import { AfterCommitUnsupportedError } from '../transaction/after-commit-unsupported.error';
+import { ownTransaction } from '../transaction/own-work';
+import { TransactionRequiredError } from '../transaction/transaction-required.error';
+import type { Transactions } from '../transaction/transactions';
+import type { OutboxMessage, PublishManyOptions, PublishOptions } from './publish-options';
+import { toOutboxInsert } from './to-outbox-insert';
+
+/** What the service works with; everything but `serializer` is required. */
+export interface OutboxServiceDependencies {
+  readonly dataSource: DataSource;
+  readonly statements: Pick<OutboxStatements, 'insert'>;
+  readonly transactions: Pick<Transactions, 'resolve' | 'afterCommit'>;
+  /** Called after each outer commit with new messages, to wake the dispatcher. */
+  readonly notify: () => void;
+  /** False: a call outside of a transaction writes in one of its own, instead of throwing. */
+  readonly requireTransaction: boolean;
+  /** Makes bodies, e.g. golevelup's `configuration.serializer`. Default `JSON.stringify`. */
+  readonly serializer?: PayloadSerializer;
+}
+
+/** For a write outside of the application's transactions, in milliseconds. An ordering key can be held by somebody. */
+const OWN_WRITE = { statementTimeout: 30_000, lockTimeout: 30_000 };
+
+/**
+ * Writes messages into the outbox table, in the caller's transaction: a message exists if and only if that transaction
+ * commits.
+ *
+ * 1. Check and serialise every message; nothing reaches the database before all are in order.
+ * 2. Find the transaction: the explicit manager's, or the active one.
+ * 3. Insert all of them in one statement.
+ * 4. After the outer commit, wake the dispatcher. Where the commit cannot be seen (a transaction of a library that does not
+ *    tell), the next poll finds the messages.
+ */
+@Injectable()
+export class OutboxService {
+  constructor(private readonly dependencies: OutboxServiceDependencies) {}
+
+  /**
+   * Publishes one message, with the arguments of golevelup's `AmqpConnection.publish()`.
+   *
+   * @param exchange empty for the default exchange, where the routing key is a queue's name
+   * @param routingKey may be empty where the exchange is not, e.g. for a fanout exchange
+   * @param payload a Buffer, or what JSON can express; serialised now, so that changing it later has no effect
+   * @returns the message id; for a deduplication key that is taken, the id of the message that has it
+   * @throws {InvalidMessageError} for what cannot be sent; before any SQL, so the transaction stays usable
+   * @throws {TransactionRequiredError} outside of a transaction, unless `requireTransaction` is off
+   * @throws {TransactionEndedError} in work that outlived the transaction it was started in
+   * @throws {ForeignManagerError} when `manager` belongs to another data source
+   * @throws {DuplicateMessageError} when the message id exists already
+   */
+  async publish(
+    exchange: string,
+    routingKey: string,
+    payload: unknown,
+    options: PublishOptions = {},
+  ): Promise<string> {
+    const { manager, ...rest } = options ?? {};
+    const [id] = await this.write('publish()', [{ exchange, routingKey, payload, options: rest }], manager);
+    return id!;
+  }
+
+  /**
+   * Publishes messages in the order given, in one statement. Locks for ordering keys are taken in a fixed order, so that
+   * batches cannot deadlock with each other.
+   *
+   * @returns the message ids in the order given; empty for no messages
+   * @throws as {@link publish}; nothing is written when one of the messages is not in order
+   */
+  async publishMany(
+    messages: readonly OutboxMessage[],
+    { manager }: PublishManyOptions = {},
+  ): Promise<string[]> {
+    if (messages.length === 0) return [];
+    return this.write('publishMany()', messages, manager);
+  }
+
+  private async write(
+    call: string,
+    messages: readonly OutboxMessage[],
+    manager: EntityManager | undefined,
+  ): Promise<string[]> {
+    const { dataSource, statements, transactions, notify, requireTransaction, serializer } =
+      this.dependencies;
+    const inserts = messages.map((message) => toOutboxInsert(message, serializer));
+    checkDistinctIds(inserts);
+    const active = transactions.resolve({ manager });
+    if (active) {
+      const ids = await statements.insert(runnerOf(active), inserts);
+      this.notifyAfterCommit(active);
+      return ids;
+    }
+    if (requireTransaction) throw new TransactionRequiredError(call);
+    const ids = await ownTransaction(dataSource, OWN_WRITE, (runner) => statements.insert(runner, inserts));
+    notify();
+    return ids;
+  }
+
+  private notifyAfterCommit(manager: EntityManager): void {
+    const { transactions, notify } = this.dependencies;
+    try {
+      transactions.afterCommit(notify, { manager });
+    } catch (error) {
+      // The commit of this transaction cannot be seen from here; the next poll finds the message.
+      const isUnseen =
+        error instanceof AfterCommitUnsupportedError || error instanceof TransactionRequiredError;
+      if (!isUnseen) throw error;
+    }
+  }
+}
+
+function runnerOf(manager: EntityManager): QueryRunner {
+  const { queryRunner } = manager;
+  if (!queryRunner) throw new Error('The manager of an active transaction has no query runner');
+  return queryRunner;
+}
+
+/** The database would refuse it too, but it would abort the transaction. */
+function checkDistinctIds(inserts: readonly OutboxInsert[]): void {
+  const seen = new Set<string>();
+  for (const { messageId } of inserts) {
+    if (seen.has(messageId)) {
+      throw new InvalidMessageError('messageId', messageId, 'It occurs twice in the batch; ids are unique');
+    }
+    seen.add(messageId);
+  }
+}

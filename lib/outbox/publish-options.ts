@@ -1,0 +1,47 @@
+import type { EntityManager } from 'typeorm';
+import type { AmqpProperties } from '../message/amqp-properties';
+import type { Duration } from '../message/duration';
+
+/** Options of `OutboxService.publish()`: AMQP's properties under golevelup's names, and what the outbox adds. */
+export interface PublishOptions extends AmqpProperties {
+  /** Not blank, at most 255 bytes, unique. Default: a new UUIDv7. Receivers tell duplicates by it. */
+  messageId?: string;
+  /**
+   * Messages with the same key first reach the broker in the order in which their transactions committed. Those that
+   * publish the same key wait for each other until they commit, so publish late, and several keys with `publishMany()`.
+   * At most 255 bytes.
+   */
+  orderingKey?: string;
+  /** Not to be sent before this date, on the database's clock. A date that is past means at once. */
+  deliverAt?: Date;
+  /** Not to be sent before this much time has passed on the database's clock. Not together with `deliverAt`. */
+  delay?: Duration;
+  /** When this date has passed and the message was not sent, it counts as failed for good. */
+  expiresAt?: Date;
+  /**
+   * While a message with the same key is in the outbox, or was sent less than 24 hours ago, the call writes nothing and
+   * returns that one's id. At most 255 bytes.
+   */
+  deduplicationKey?: string;
+  /**
+   * The transaction to write in, e.g. `queryRunner.manager` of one that is driven by hand. Default: the active one. For
+   * `publishMany()` it is an argument of its own.
+   */
+  manager?: EntityManager;
+}
+
+/** One message of `OutboxService.publishMany()`. */
+export interface OutboxMessage {
+  /** Empty for the default exchange, where the routing key is a queue's name. */
+  exchange: string;
+  /** May be empty where the exchange is not, e.g. for a fanout exchange. */
+  routingKey: string;
+  /** See `OutboxService.publish()`. */
+  payload: unknown;
+  options?: Omit<PublishOptions, 'manager'>;
+}
+
+export interface PublishManyOptions {
+  /** The transaction to write in. Default: the active one. */
+  manager?: EntityManager;
+}

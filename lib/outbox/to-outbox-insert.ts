@@ -1,0 +1,101 @@
+import { v7 as uuidv7 } from 'uuid';
+import { encodeTable } from '../message/amqp-codec';
+import { AMQP_PROPERTY_NAMES, checkProperties } from '../message/amqp-properties';
+import { toMilliseconds, type Duration } from '../message/duration';
+import { InvalidMessageError } from '../message/invalid-message.error';
+import { serialize, type PayloadSerializer } from '../message/serializer';
+import { identifier, storableText } from '../message/text-checks';
+import type { OutboxInsert } from '../persistence/outbox-statements';
+import type { OutboxMessage, PublishOptions } from './publish-options';
+
+/** Without `manager`, which has been used up by then. */
+const KNOWN: readonly string[] = [
+  ...AMQP_PROPERTY_NAMES,
+  ...(['messageId', 'orderingKey', 'deliverAt', 'delay', 'expiresAt', 'deduplicationKey'] as const),
+] satisfies readonly (keyof PublishOptions)[];
+
+/**
+ * A message as it is written, checked for all that the database or the broker could refuse later.
+ *
+ * @throws {InvalidMessageError}
+ */
+export function toOutboxInsert(message: OutboxMessage, serializer?: PayloadSerializer): OutboxInsert {
+  const { exchange, routingKey, payload, options = {} } = message;
+  checkOptionNames(options);
+  const { messageId, orderingKey, deduplicationKey, deliverAt, delay, expiresAt, ...properties } = options;
+  if (deliverAt !== undefined && delay !== undefined) {
+    throw new InvalidMessageError('delay', delay, 'Give either deliverAt or delay');
+  }
+  const { headers, ...others } = checkProperties(properties);
+  return {
+    messageId: messageId === undefined ? uuidv7() : identifier('messageId', messageId),
+    ...checkAddress(exchange, routingKey),
+    ...serialize(payload, serializer),
+    headers: encodeTable(headers),
+    properties: encodeTable(others),
+    orderingKey: orderingKey === undefined ? null : identifier('orderingKey', orderingKey),
+    deduplicationKey:
+      deduplicationKey === undefined ? null : identifier('deduplicationKey', deduplicationKey),
+    deliverAt: deliverAt === undefined ? undefined : checkDate('deliverAt', deliverAt),
+    delay: delay === undefined ? undefined : checkDelay(delay),
+    expiresAt: expiresAt === undefined ? undefined : checkDate('expiresAt', expiresAt),
+  };
+}
+
+/** A misspelt option would silently have no effect. */
+function checkOptionNames(options: object): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new InvalidMessageError('options', options, 'Give an object');
+  }
+  for (const [name, value] of Object.entries(options)) {
+    if (KNOWN.includes(name)) continue;
+    throw new InvalidMessageError(
+      `the option ${name}`,
+      value,
+      name === 'mandatory'
+        ? 'Leave it out: the outbox always publishes with it, so that an unroutable message is not lost'
+        : `The outbox knows no such option; it knows ${KNOWN.join(', ')}`,
+    );
+  }
+}
+
+/** Both empty would be the default exchange without a queue: unroutable for ever. */
+function checkAddress(exchange: unknown, routingKey: unknown): { exchange: string; routingKey: string } {
+  const address = {
+    exchange: storableText('exchange', exchange),
+    routingKey: storableText('routingKey', routingKey),
+  };
+  if (address.exchange === '' && address.routingKey === '') {
+    throw new InvalidMessageError(
+      'routingKey',
+      routingKey,
+      'On the default exchange (an empty name) give the name of a queue as routing key',
+    );
+  }
+  return address;
+}
+
+const MIN_DATE = new Date('0001-01-01T00:00:00.000Z').getTime();
+const MAX_DATE = new Date('9999-12-31T23:59:59.999Z').getTime();
+
+/** The years that every database can hold. A copy, since the caller's object can be changed later. */
+function checkDate(field: string, date: unknown): Date {
+  const time = date instanceof Date ? date.getTime() : NaN;
+  if (!(time >= MIN_DATE && time <= MAX_DATE)) {
+    throw new InvalidMessageError(field, date, 'Give a valid Date in the years 1 to 9999');
+  }
+  return new Date(time);
+}
+
+function checkDelay(delay: Duration): number {
+  try {
+    return toMilliseconds('delay', delay);
+  } catch (cause) {
+    throw new InvalidMessageError(
+      'delay',
+      delay,
+      "Give milliseconds, or a duration such as '30s' or '2h', up to a century",
+      { cause },
+    );
+  }
+}
