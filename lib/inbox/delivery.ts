@@ -1,0 +1,52 @@
+import { encodeTable } from '../message/amqp-codec';
+import type { KeptMessage, InboxKey } from '../persistence/inbox-statements';
+import type { IsolationLevel, MessageIdReader } from './idempotent.options';
+import type { InboundMessage } from './inbound-message';
+import type { OnDuplicate, OnFailure, OnMissingId } from '../inbox-outbox.options';
+
+/** How one handler wants its messages treated, defaults filled in. */
+export interface HandlerPolicy {
+  /** Identity in the inbox table. */
+  readonly consumer: string;
+  readonly messageId: MessageIdReader | undefined;
+  readonly onMissingId: OnMissingId;
+  readonly onDuplicate: OnDuplicate;
+  readonly onFailure: OnFailure;
+  /** Milliseconds. */
+  readonly timeout: number | undefined;
+  readonly isolationLevel: IsolationLevel | undefined;
+}
+
+/** One message that came for one handler. */
+export interface Delivery {
+  readonly policy: HandlerPolicy;
+  readonly message: InboundMessage;
+  /** Runs everything inside the interceptor: inner interceptors, pipes, the handler. May be called more than once. */
+  readonly handle: () => Promise<unknown>;
+}
+
+/** A delivery whose message id is known, or known to be missing. */
+export interface IdentifiedDelivery extends Delivery {
+  /** `undefined`: handled without protection (`onMissingId: 'process'`). */
+  readonly key: InboxKey | undefined;
+}
+
+/** For the log: which message, for whom. */
+export function describe({ policy, key }: Pick<IdentifiedDelivery, 'policy' | 'key'>): string {
+  return key
+    ? `message ${JSON.stringify(key.messageId)} for ${policy.consumer}`
+    : `message for ${policy.consumer}`;
+}
+
+/** Everything that is needed to handle the message once more. */
+export function keptMessage(key: InboxKey, message: InboundMessage): KeptMessage {
+  const { headers, ...properties } = message.properties;
+  return {
+    ...key,
+    exchange: message.fields.exchange,
+    routingKey: message.fields.routingKey,
+    body: message.content,
+    headers: encodeTable(headers),
+    properties: encodeTable(properties),
+  };
+}

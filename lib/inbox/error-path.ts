@@ -1,0 +1,160 @@
+import type { MessageErrorHandler, RabbitHandlerConfig } from '@golevelup/nestjs-rabbitmq';
+import { Logger } from '@nestjs/common';
+import { configuredErrors, markAsOurs, type ConfiguredErrors } from './configured-errors';
+import type { Delivery } from './delivery';
+import type { Subscription } from './handler-checks';
+import type { InboundMessage } from './inbound-message';
+import type { Inboxes } from './inboxes';
+import { pauseAfter } from './pauses';
+import type { RegisteredHandler } from './registered-handler';
+import { ack, requeue, type Settlement } from './settlement';
+
+type Channel = Parameters<MessageErrorHandler>[0];
+type RawMessage = Parameters<MessageErrorHandler>[1];
+
+/**
+ * Puts an error handler of our own into golevelup's configuration of a handler, which golevelup reads when it subscribes.
+ *
+ * golevelup's own acks or nacks on the very channel that an error may come from, inside a promise that nobody handles: a
+ * channel that closes while a handler runs makes the ack fail, then the nack, and then ends the process. It also comes
+ * here for whatever fails before our interceptor is reached, and by default requeues that at full speed.
+ *
+ * @param registered the handlers that share the configuration: more than one where subclasses inherit the method
+ */
+export function protectErrorPath(
+  config: RabbitHandlerConfig | undefined,
+  subscriptions: readonly Subscription[],
+  registered: readonly RegisteredHandler[],
+  inboxes: Inboxes,
+): void {
+  for (const subscription of subscriptions) {
+    const { entry } = subscription;
+    const ofEntry = entry && (Object.hasOwn(entry, 'errorHandler') || entry.errorBehavior !== undefined);
+    const target = ofEntry ? entry : config;
+    if (!target) continue;
+    const path = new ErrorPath(configuredErrors(subscription), registered, inboxes);
+    target.errorHandler = markAsOurs((...args) => path.handle(...args), target.errorHandler);
+  }
+}
+
+/**
+ * What happens when golevelup reports an error. Never throws.
+ *
+ * 1. The delivery was answered already: what failed is the ack, or something around after the commit. Answer again, and if
+ *    the channel is closed leave it at that: the broker delivers again, and the inbox recognises the message.
+ * 2. Otherwise do what the application has configured; where it has said nothing, what the handler's failure policy says.
+ */
+class ErrorPath {
+  private readonly logger = new Logger('Inbox');
+
+  constructor(
+    private readonly configured: ConfiguredErrors,
+    private readonly registered: readonly RegisteredHandler[],
+    private readonly inboxes: Inboxes,
+  ) {}
+
+  async handle(channel: Channel, message: RawMessage, error: unknown): Promise<void> {
+    try {
+      await this.inboxes.running.track(async (abort) => {
+        const settlement = await this.decide(channel, message, error, abort);
+        if (settlement) this.answer(channel, message, settlement);
+      });
+    } catch (unexpected) {
+      this.logger.error(`The error handling of ${this.names} failed`, stackOf(unexpected));
+      this.answer(channel, message, requeue);
+    }
+  }
+
+  private async decide(
+    channel: Channel,
+    message: RawMessage,
+    error: unknown,
+    abort: AbortSignal,
+  ): Promise<Settlement | undefined> {
+    const answer = this.inboxes.answers.to(message);
+    if (answer && isFinal(answer.settlement)) {
+      this.logger.debug(`A message for ${answer.handler.name} was answered, but then: ${stackOf(error)}`);
+      return answer.settlement;
+    }
+    if (this.configured?.kind === 'custom') {
+      await this.callCustom(this.configured.handle, channel, message, error, abort);
+      return undefined;
+    }
+    if (this.configured?.behavior === 'ack') return ack();
+    const handler = answer?.handler ?? this.anonymous();
+    const onFailure = this.configured?.behavior ?? handler.policy.onFailure;
+    const delivery: Delivery = {
+      policy: { ...handler.policy, onFailure },
+      message: message as unknown as InboundMessage,
+      handle: () => Promise.reject(new Error('It has failed before')),
+    };
+    return handler.inbox.deliveries.settleFailure(delivery, error, answer !== undefined);
+  }
+
+  /** An application's own error handler may run into the closed channel too. */
+  private async callCustom(
+    handle: MessageErrorHandler,
+    channel: Channel,
+    message: RawMessage,
+    error: unknown,
+    abort: AbortSignal,
+  ): Promise<void> {
+    try {
+      await handle(channel, message, error);
+    } catch (failure) {
+      if (isClosedChannel(failure)) return this.leaveToBroker();
+      this.logger.error(
+        `The errorHandler of ${this.names} failed; the message is requeued`,
+        stackOf(failure),
+      );
+      await pause(abort);
+      this.answer(channel, message, requeue);
+    }
+  }
+
+  /** Where several classes share the method, nothing tells for which of them the message came: no row is written. */
+  private anonymous(): RegisteredHandler {
+    const first = this.registered[0] as RegisteredHandler;
+    if (this.registered.length === 1) return first;
+    const policy = { ...first.policy, messageId: () => undefined, onMissingId: 'process' as const };
+    return { ...first, policy };
+  }
+
+  private answer(channel: Channel, message: RawMessage, settlement: Settlement): void {
+    try {
+      if (settlement.kind === 'ack') channel.ack(message);
+      else channel.nack(message, false, settlement.kind === 'nack' && settlement.requeue);
+    } catch {
+      this.leaveToBroker();
+    }
+  }
+
+  private leaveToBroker(): void {
+    this.logger.debug(
+      `The channel of a message for ${this.names} is closed; the broker delivers it again, and what is done is recognised.`,
+    );
+  }
+
+  private get names(): string {
+    return this.registered.map(({ name }) => name).join(', ');
+  }
+}
+
+function isFinal(settlement: Settlement): boolean {
+  return settlement.kind === 'nack' || (settlement.kind === 'ack' && !settlement.provisional);
+}
+
+function isClosedChannel(error: unknown): boolean {
+  return error instanceof Error && error.name === 'IllegalOperationError';
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+function pause(abort: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, pauseAfter(1, 700, 700));
+    abort.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}

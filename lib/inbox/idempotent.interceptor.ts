@@ -1,0 +1,68 @@
+import { Nack, RABBIT_CONTEXT_TYPE_KEY } from '@golevelup/nestjs-rabbitmq';
+import { Injectable, type CallHandler, type ExecutionContext, type NestInterceptor } from '@nestjs/common';
+import { from, lastValueFrom, type Observable } from 'rxjs';
+import { HandlerRegistry } from './handler-registry';
+import type { InboundMessage } from './inbound-message';
+import { metadataOfFunction } from './idempotent.metadata';
+import { Inboxes } from './inboxes';
+import type { RegisteredHandler } from './registered-handler';
+import type { Settlement } from './settlement';
+
+/**
+ * Puts the inbox around every `@Idempotent()` handler. Provided as `APP_INTERCEPTOR`, once per application; everything
+ * inside of it (interceptors of class and method, pipes, the handler) runs in the handler's transaction, guards do not.
+ *
+ * It never throws for a failed message where it can help it: an exception filter that returns a value would get the message
+ * acked although nothing of it was kept. It answers with golevelup's `Nack` instead.
+ */
+@Injectable()
+export class IdempotentInterceptor implements NestInterceptor {
+  constructor(
+    private readonly handlers: HandlerRegistry,
+    private readonly inboxes: Inboxes,
+  ) {}
+
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    if (context.getType<string>() !== RABBIT_CONTEXT_TYPE_KEY) return next.handle();
+    // By metadata: golevelup hands over a bound copy of the method, so neither its identity nor its name tells.
+    const metadata = metadataOfFunction(context.getHandler());
+    const handler = metadata && this.handlers.find(context.getClass(), metadata.propertyKey);
+    // One that is not registered is stopped by its ProtectionCheck.
+    if (!handler) return next.handle();
+    return from(this.handle(handler, context.getArgByIndex<InboundMessage>(1), next));
+  }
+
+  private async handle(
+    handler: RegisteredHandler,
+    message: InboundMessage,
+    next: CallHandler,
+  ): Promise<unknown> {
+    const handle = () => lastValueFrom<unknown, undefined>(next.handle(), { defaultValue: undefined });
+    const settlement = await this.inboxes.running.track((abort) =>
+      handler.inbox.deliveries.settle({ policy: handler.policy, message, handle }, abort),
+    );
+    this.inboxes.answers.remember(message, { handler, settlement });
+    return answerOf(settlement);
+  }
+}
+
+/** What golevelup makes of it: nack for a `Nack`, its error handling for a throw, ack for everything else. */
+function answerOf(settlement: Settlement): unknown {
+  if (settlement.kind === 'throw') throw settlement.error;
+  return settlement.kind === 'nack' ? new Nack(settlement.requeue) : settlement.value;
+}
+
+/** What all registrations of the module in one application share. */
+export interface InterceptedApplication {
+  readonly handlers: HandlerRegistry;
+  readonly inboxes: Inboxes;
+  /** True for the first who asks. */
+  claimInterceptor(): boolean;
+}
+
+/** The global interceptor for one registration: the first gets the real one, since two would take each delivery twice. */
+export function createInterceptor(application: InterceptedApplication): NestInterceptor {
+  return application.claimInterceptor()
+    ? new IdempotentInterceptor(application.handlers, application.inboxes)
+    : { intercept: (_context, next) => next.handle() };
+}

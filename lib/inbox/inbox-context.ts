@@ -1,0 +1,25 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+/** What a handler can know about the delivery that it is handling. */
+export interface InboxContext {
+  /** The handler's identity in the inbox table. */
+  readonly consumer: string;
+  /** `undefined` only with `onMissingId: 'process'`. */
+  readonly messageId: string | undefined;
+  /** The message has been handled before; only with `onDuplicate: 'pass'`. */
+  readonly duplicate: boolean;
+  /** Aborted when the handler's `timeout` is over, or a shutdown cannot wait any longer. Its transaction is rolled back. */
+  readonly signal: AbortSignal;
+}
+
+const storage = new AsyncLocalStorage<InboxContext>();
+
+/** The delivery that is being handled by the calling code, or `undefined` outside of an `@Idempotent()` handler. */
+export function inboxContext(): InboxContext | undefined {
+  return storage.getStore();
+}
+
+/** Runs `work`, and everything that it starts, as the handling of a delivery. */
+export function runInInboxContext<T>(context: InboxContext, work: () => T): T {
+  return storage.run(context, work);
+}

@@ -1,0 +1,80 @@
+import type { DataSource, EntitySchema, QueryRunner } from 'typeorm';
+import type { Dialect } from '../persistence/dialect';
+import type { InboxKey, KeptMessage } from '../persistence/inbox-statements';
+import { ownTransaction } from '../transaction/own-work';
+
+/** P1's states of a row. Only a `seen` one may still be taken. */
+export type InboxStatus = 'seen' | 'open' | 'in_progress' | 'done' | 'dead';
+
+/** What is read of a row when it matters why it cannot be taken. */
+export interface InboxRow {
+  readonly status: InboxStatus;
+  readonly last_error: string | null;
+}
+
+/** The module's own statements never wait for ever; whoever needs them tries again. Milliseconds. */
+const LIMITS = { statementTimeout: 10_000, lockTimeout: 5_000 };
+
+/** Column `last_error` is read by people; a stack of a hundred kilobytes helps nobody. */
+const MAX_ERROR_LENGTH = 10_000;
+
+/** The inbox table of one data source. What is not said to run on a runner commits in a short transaction of its own. */
+export class InboxStore {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly table: EntitySchema,
+    private readonly dialect: Dialect,
+  ) {}
+
+  /** P1 step 1. @returns deliveries counted so far, or `undefined` for a duplicate */
+  countRedelivery(key: InboxKey): Promise<number | undefined> {
+    return this.own((runner) => this.dialect.inbox.countRedelivery(runner, key));
+  }
+
+  /** P1 step 2, in the handler's transaction. @returns false for a duplicate */
+  take(runner: QueryRunner, key: InboxKey): Promise<boolean> {
+    return this.dialect.inbox.take(runner, key);
+  }
+
+  /** The row as the runner's transaction sees it. */
+  find(runner: QueryRunner, { consumer, messageId }: InboxKey): Promise<InboxRow | null> {
+    return runner.manager.findOne(
+      this.table as EntitySchema<InboxRow & { consumer: string; message_id: string }>,
+      {
+        where: { consumer, message_id: messageId },
+        select: { status: true, last_error: true },
+      },
+    );
+  }
+
+  /** P1 step 6. @returns the status after it: anything but `seen` means that another copy of the message has settled it */
+  recordFailure(key: InboxKey, error: unknown): Promise<InboxStatus | undefined> {
+    return this.own(async (runner) => {
+      await this.dialect.inbox.recordFailure(runner, key, errorText(error));
+      return (await this.find(runner, key))?.status;
+    });
+  }
+
+  /** Keeps a message as dead. @returns whether it was not settled before */
+  bury(message: KeptMessage, reason: (lastError: string | null) => string): Promise<boolean> {
+    return this.own(async (runner) => {
+      const row = await this.find(runner, message);
+      return this.dialect.inbox.bury(runner, message, errorText(reason(row?.last_error ?? null)));
+    });
+  }
+
+  /** @returns how many rows were deleted, at most `limit` */
+  deleteDone(olderThan: number, limit: number): Promise<number> {
+    return this.own((runner) => this.dialect.inbox.deleteDone(runner, olderThan, limit));
+  }
+
+  private own<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    return ownTransaction(this.dataSource, LIMITS, work);
+  }
+}
+
+function errorText(error: unknown): string {
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  // No database takes a NUL character in a text.
+  return text.slice(0, MAX_ERROR_LENGTH).replaceAll('\0', '\\0');
+}

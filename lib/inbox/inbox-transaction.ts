@@ -1,0 +1,172 @@
+import { Nack } from '@golevelup/nestjs-rabbitmq';
+import { Logger } from '@nestjs/common';
+import type { EntityManager, QueryRunner } from 'typeorm';
+import type { Dialect } from '../persistence/dialect';
+import type { Transactions } from '../transaction/transactions';
+import { describe, type IdentifiedDelivery } from './delivery';
+import { HandlerTimeoutError } from './handler-timeout.error';
+import { runInInboxContext } from './inbox-context';
+import type { InboxStore } from './inbox-store';
+import { NackAnsweredError } from './nack-answered.error';
+import { ShuttingDownError } from './shutting-down.error';
+
+/** How one try to handle a delivery in a transaction ended. Whatever it was, it left either all or nothing behind. */
+export type Attempt =
+  /** Committed. */
+  | { readonly kind: 'handled'; readonly value: unknown }
+  /** Rolled back, nothing was done: the message is settled already. */
+  | { readonly kind: 'duplicate' }
+  /** The message's own fault, or the handler's: rolled back. */
+  | { readonly kind: 'failed'; readonly error: unknown }
+  /** Serialization failure or deadlock: rolled back, and as good as never begun. */
+  | { readonly kind: 'conflict'; readonly error: unknown }
+  /** The database's fault, whoever ran into it. */
+  | { readonly kind: 'database'; readonly error: unknown; readonly during: Step; readonly value?: unknown };
+
+/** What was under way. The module's own statements are all but `handler`. */
+export type Step = 'begin' | 'take' | 'handler' | 'commit';
+
+/** Rolls the transaction back without a failure. */
+class Duplicate extends Error {}
+
+/** The connection is gone, whatever the handler has made of it. */
+class ConnectionGone extends Error {
+  constructor(override readonly cause: unknown) {
+    super('The connection of the transaction is gone.');
+  }
+}
+
+/**
+ * One try, steps 2 to 4 of the protocol (see inbox-delivery.ts):
+ *
+ * 2. Begin, and *take* the row as the first statement. A concurrent copy waits here until the first one ends.
+ * 3. Run the handler inside. What it answers with a `Nack` is not kept.
+ * 4. Commit. That the transaction is still alive is checked by the transaction bridge.
+ */
+export class InboxTransaction {
+  private readonly logger = new Logger('Inbox');
+
+  constructor(
+    private readonly store: InboxStore,
+    private readonly transactions: Transactions,
+    private readonly dialect: Dialect,
+  ) {}
+
+  /** A transaction of the application is open around the delivery: it is joined in a savepoint. */
+  get isJoined(): boolean {
+    return this.transactions.active() !== undefined;
+  }
+
+  /** @param abort fires when a shutdown cannot wait any longer */
+  async run(delivery: IdentifiedDelivery, abort: AbortSignal): Promise<Attempt> {
+    const { isolationLevel } = delivery.policy;
+    const progress: { step: Step; value?: unknown } = { step: 'begin' };
+    const work = async (manager: EntityManager) => {
+      const runner = manager.queryRunner as QueryRunner;
+      progress.step = 'take';
+      const duplicate = await this.take(delivery, runner);
+      progress.step = 'handler';
+      const value = await this.handle(delivery, runner, duplicate, abort);
+      Object.assign(progress, { step: 'commit', value });
+    };
+    try {
+      await this.transactions.run(work, isolationLevel ? { isolationLevel } : {});
+      return { kind: 'handled', value: progress.value };
+    } catch (error) {
+      return this.judge(error, progress.step, progress.value);
+    }
+  }
+
+  /** @returns whether it is a duplicate that is handled all the same */
+  private async take(delivery: IdentifiedDelivery, runner: QueryRunner): Promise<boolean> {
+    const { key, policy } = delivery;
+    if (!key || (await this.store.take(runner, key))) return false;
+    if (policy.onDuplicate === 'pass' && (await this.store.find(runner, key))?.status === 'done') return true;
+    throw new Duplicate();
+  }
+
+  private async handle(
+    delivery: IdentifiedDelivery,
+    runner: QueryRunner,
+    duplicate: boolean,
+    abort: AbortSignal,
+  ): Promise<unknown> {
+    const { policy, key } = delivery;
+    const controller = new AbortController();
+    const context = {
+      consumer: policy.consumer,
+      messageId: key?.messageId,
+      duplicate,
+      signal: controller.signal,
+    };
+    try {
+      const running = runInInboxContext(context, () => delivery.handle());
+      const value = await this.untilCut(running, delivery, controller, abort);
+      if (value instanceof Nack) throw new NackAnsweredError(policy.consumer, value.requeue);
+      return value;
+    } catch (error) {
+      // Asked on the connection itself and not read from the error: the handler may have made its own error of it, and an
+      // error that looks like it may be about another server that the handler talks to.
+      if (!controller.signal.aborted && (await this.isGone(runner))) throw new ConnectionGone(error);
+      throw error;
+    }
+  }
+
+  /** Waits for the handler until its time is over. What it does after that has nothing to write to any more. */
+  private async untilCut(
+    running: Promise<unknown>,
+    delivery: IdentifiedDelivery,
+    controller: AbortController,
+    abort: AbortSignal,
+  ): Promise<unknown> {
+    const { timeout, consumer } = delivery.policy;
+    let timer: NodeJS.Timeout | undefined;
+    let onAbort: (() => void) | undefined;
+    const cut = new Promise<never>((_, rejected) => {
+      const end = (reason: Error) => {
+        controller.abort(reason);
+        rejected(reason);
+      };
+      onAbort = () => end(new ShuttingDownError());
+      abort.addEventListener('abort', onAbort);
+      if (timeout !== undefined)
+        timer = setTimeout(() => end(new HandlerTimeoutError(consumer, timeout)), timeout);
+    });
+    try {
+      return await Promise.race([running, cut]);
+    } finally {
+      clearTimeout(timer);
+      if (onAbort) abort.removeEventListener('abort', onAbort);
+      if (controller.signal.aborted) this.watchStraggler(running, delivery);
+    }
+  }
+
+  private watchStraggler(running: Promise<unknown>, delivery: IdentifiedDelivery): void {
+    running.catch((error: unknown) => {
+      this.logger.debug(
+        `The handler of ${describe(delivery)} ended after it had been cut off: ${String(error)}`,
+      );
+    });
+  }
+
+  private async isGone(runner: QueryRunner): Promise<boolean> {
+    try {
+      await runner.query('SELECT 1');
+      return false;
+    } catch (error) {
+      // A failed transaction refuses the question, which is an answer.
+      return this.dialect.isConnectionFault(error) || runner.isReleased;
+    }
+  }
+
+  private judge(error: unknown, during: Step, value: unknown): Attempt {
+    if (error instanceof Duplicate) return { kind: 'duplicate' };
+    if (error instanceof ShuttingDownError) throw error;
+    if (error instanceof ConnectionGone) return { kind: 'database', error: error.cause, during };
+    if (this.dialect.isRetryable(error)) return { kind: 'conflict', error };
+    if (during === 'begin' || during === 'take') return { kind: 'database', error, during };
+    if (during === 'commit' && this.dialect.isConnectionFault(error))
+      return { kind: 'database', error, during, value };
+    return { kind: 'failed', error };
+  }
+}

@@ -1,0 +1,64 @@
+import type { DataSource } from 'typeorm';
+import type { ResolvedInboxOptions } from '../inbox-outbox.options';
+import type { Dialect } from '../persistence/dialect';
+import type { InboxOutboxTables } from '../persistence/tables';
+import type { Transactions } from '../transaction/transactions';
+import { ConcurrencyGate } from './concurrency-gate';
+import type { HandlerPolicy } from './delivery';
+import { FailurePolicy } from './failure-policy';
+import type { IdempotentMetadata } from './idempotent.metadata';
+import { InboxDelivery } from './inbox-delivery';
+import { InboxStore } from './inbox-store';
+import { InboxTransaction } from './inbox-transaction';
+import type { Pauses } from './pauses';
+import type { SuspectsLane } from './suspects-lane';
+
+/** What one registration of the module brings. */
+export interface InboxSettings {
+  /** Name of the data source; `default` for the default one. */
+  readonly name: string;
+  readonly dataSource: DataSource;
+  /** Of this data source. */
+  readonly transactions: Transactions;
+  readonly tables: InboxOutboxTables;
+  readonly dialect: Dialect;
+  readonly options: ResolvedInboxOptions;
+}
+
+/** The inbox of one data source. Made by {@link Inboxes}, which holds what all of them share. */
+export class Inbox {
+  readonly name: string;
+  readonly store: InboxStore;
+  readonly deliveries: InboxDelivery;
+
+  constructor(
+    private readonly settings: InboxSettings,
+    shared: { readonly lane: SuspectsLane; readonly pauses: Pauses },
+  ) {
+    const { name, dataSource, transactions, tables, dialect, options } = settings;
+    this.name = name;
+    this.store = new InboxStore(dataSource, tables.inbox, dialect);
+    this.deliveries = new InboxDelivery({
+      ...shared,
+      store: this.store,
+      transaction: new InboxTransaction(this.store, transactions, dialect),
+      failures: new FailurePolicy(this.store, shared.pauses),
+      gate: new ConcurrencyGate(dataSource, options.maxConcurrentHandlers),
+      maxAttempts: options.maxAttempts,
+    });
+  }
+
+  /** @param concreteClass the class of the instance, which inherits the method perhaps */
+  policyOf({ propertyKey, options }: IdempotentMetadata, concreteClass: { name: string }): HandlerPolicy {
+    const defaults = this.settings.options;
+    return {
+      consumer: options.consumer ?? `${concreteClass.name}.${propertyKey}`,
+      messageId: options.messageId,
+      onMissingId: options.onMissingId ?? defaults.onMissingId,
+      onDuplicate: options.onDuplicate ?? defaults.onDuplicate,
+      onFailure: options.onFailure ?? defaults.onFailure,
+      timeout: options.timeout ?? defaults.timeout,
+      isolationLevel: options.isolationLevel,
+    };
+  }
+}
