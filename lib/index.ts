@@ -1,1 +1,56 @@
-export {};
+export { InboxOutboxModule } from './inbox-outbox.module';
+export type {
+  BackoffOptions,
+  CleanupOptions,
+  InboxOptions,
+  InboxOutboxModuleExtras,
+  InboxOutboxModuleOptions,
+  OnDuplicate,
+  OnFailure,
+  OnMissingId,
+  OutboxOptions,
+} from './inbox-outbox.options';
+export {
+  getOutboxDispatcherToken,
+  getOutboxToken,
+  getTransactionsToken,
+  InjectOutbox,
+  InjectOutboxDispatcher,
+  InjectTransactions,
+} from './injection-tokens';
+
+export { Idempotent } from './inbox/idempotent.decorator';
+export type { IdempotentOptions, MessageIdReader } from './inbox/idempotent.options';
+export type { InboundMessage } from './inbox/inbound-message';
+export { inboxContext, type InboxContext } from './inbox/inbox-context';
+
+export { OutboxService } from './outbox/outbox.service';
+export type { OutboxMessage, PublishManyOptions, PublishOptions } from './outbox/publish-options';
+export { OutboxDispatcher, type StopOptions } from './outbox/outbox-dispatcher';
+export type { PassResult } from './outbox/dispatch-pass';
+
+export { Transactions, type ExplicitTransaction, type RunOptions } from './transaction/transactions';
+export type { AfterCommitCallback, TransactionSource } from './transaction/transaction-source';
+
+export type { AmqpProperties } from './message/amqp-properties';
+export type { Duration } from './message/duration';
+export { inboxOutboxEntities } from './persistence/registered-tables';
+export type { TableOptions } from './persistence/tables';
+
+export { HandlerTimeoutError } from './inbox/handler-timeout.error';
+export { IdempotentHandlerError } from './inbox/idempotent-handler.error';
+export { MessageIdError } from './inbox/message-id.error';
+export { MissingMessageIdError } from './inbox/missing-message-id.error';
+export { UnprotectedHandlerError } from './inbox/unprotected-handler.error';
+export { InvalidMessageError } from './message/invalid-message.error';
+export { InvalidOptionError } from './message/invalid-option.error';
+export { DuplicateMessageError } from './persistence/duplicate-message.error';
+export { InboxOutboxSchemaError } from './persistence/schema.error';
+export { AfterCommitUnsupportedError } from './transaction/after-commit-unsupported.error';
+export { BridgeIncompatibleError } from './transaction/bridge-incompatible.error';
+export { DataSourceNotBridgedError } from './transaction/data-source-not-bridged.error';
+export { ForeignManagerError } from './transaction/foreign-manager.error';
+export { IsolationLevelRefusedError } from './transaction/isolation-level-refused.error';
+export { TransactionAbortedError } from './transaction/transaction-aborted.error';
+export { TransactionEndedError } from './transaction/transaction-ended.error';
+export { TransactionRequiredError } from './transaction/transaction-required.error';

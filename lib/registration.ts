@@ -1,0 +1,147 @@
+import type { AmqpConnection } from '@golevelup/nestjs-rabbitmq';
+import { Logger } from '@nestjs/common';
+import type { DataSource } from 'typeorm';
+import { InboxCleaner } from './inbox/inbox-cleaner';
+import type { Inboxes } from './inbox/inboxes';
+import type { ResolvedOptions } from './inbox-outbox.options';
+import { DEFAULT_DATA_SOURCE } from './injection-tokens';
+import { LockStore } from './locking/lock-store';
+import { OutboxCleaner } from './outbox/outbox-cleaner';
+import { OutboxDispatcher } from './outbox/outbox-dispatcher';
+import { OutboxService } from './outbox/outbox.service';
+import { OutboxStore } from './outbox/outbox-store';
+import type { Dialect } from './persistence/dialect';
+import { createDialect } from './persistence/dialects';
+import { PostgresTransactionGuard } from './persistence/postgres/transaction-status';
+import type { InboxOutboxTables } from './persistence/tables';
+import { verifyEntities, verifySchema } from './persistence/verify-schema';
+import type { IntervalRegistry } from './scheduling/named-interval';
+import { installBridge } from './transaction/bridge';
+import { Transactions } from './transaction/transactions';
+import type { ManagedConnection } from './transport/rabbitmq/amqp-types';
+import { RabbitMqTransport } from './transport/rabbitmq/rabbitmq-transport';
+
+export interface RegistrationSettings {
+  readonly dataSourceName: string;
+  readonly dataSource: DataSource;
+  readonly tables: InboxOutboxTables;
+  readonly options: ResolvedOptions;
+  readonly scheduler: IntervalRegistry;
+  readonly inboxes: Inboxes;
+  /** Looked up when it is needed: other modules' providers may not exist yet when this is built. */
+  readonly connection: () => AmqpConnection | undefined;
+}
+
+/** Everything that works on one data source. */
+export class Registration {
+  readonly transactions: Transactions;
+  readonly outbox: OutboxService;
+  readonly dispatcher: OutboxDispatcher;
+  private readonly transport: RabbitMqTransport;
+  private readonly cleaners: readonly { start(): void; stop(): Promise<void> }[];
+  private readonly dialect: Dialect;
+  private readonly undoBridge: () => void;
+
+  /**
+   * Built together with the module's providers, since others inject its services. Nothing runs before `start()`.
+   *
+   * @throws {InboxOutboxSchemaError} when the data source does not know the module's entities
+   * @throws {UnsupportedDatabaseError}
+   */
+  constructor(private readonly settings: RegistrationSettings) {
+    const { dataSourceName, dataSource, tables, options, scheduler, inboxes, connection } = settings;
+    verifyEntities(dataSourceName, dataSource, tables);
+    const dialect = createDialect(dataSource, tables);
+    const name = dataSourceName === DEFAULT_DATA_SOURCE ? undefined : dataSourceName;
+    const common = { dataSource, dialect, scheduler, name };
+
+    this.dialect = dialect;
+    this.transactions = new Transactions(dataSource);
+    this.transport = new RabbitMqTransport({
+      get managedConnection() {
+        return connection()?.managedConnection as ManagedConnection | undefined;
+      },
+      get configuration() {
+        return connection()?.configuration ?? {};
+      },
+    });
+    this.dispatcher = new OutboxDispatcher({
+      ...common,
+      transport: this.transport,
+      options: options.outbox,
+      logger: new Logger('OutboxDispatcher'),
+    });
+    this.outbox = new OutboxService({
+      dataSource,
+      transactions: this.transactions,
+      statements: dialect.outbox,
+      requireTransaction: options.outbox.requireTransaction,
+      get serializer() {
+        return connection()?.configuration.serializer;
+      },
+      notify: () => this.dispatcher.notify(),
+    });
+    const inbox = inboxes.open({
+      name: dataSourceName,
+      dataSource,
+      transactions: this.transactions,
+      tables,
+      dialect,
+      options: options.inbox,
+    });
+    const locks = new LockStore(common);
+    const cleaning = { scheduler, locks, name };
+    this.cleaners = [
+      new OutboxCleaner({
+        ...cleaning,
+        ...options.outbox.cleanup,
+        store: new OutboxStore(common),
+        retention: options.outbox.retention,
+        logger: new Logger('OutboxCleaner'),
+      }),
+      new InboxCleaner({
+        ...cleaning,
+        ...options.inbox.cleanup,
+        store: inbox.store,
+        retention: options.inbox.retention,
+        logger: new Logger('InboxCleaner'),
+      }),
+    ];
+    this.undoBridge = installBridge(dataSource, new PostgresTransactionGuard());
+  }
+
+  /** @throws {InboxOutboxSchemaError} naming missing tables and columns */
+  async verify(): Promise<void> {
+    const { dataSource, tables, options, dataSourceName, connection } = this.settings;
+    await verifySchema(dataSource, tables, this.dialect);
+    if (options.outbox.dispatch !== 'off' && connection() === undefined) {
+      throw new Error(
+        `InboxOutboxModule (data source "${dataSourceName}") finds no golevelup connection` +
+          `${options.connection === undefined ? '' : ` "${options.connection}"`} to publish on. Import ` +
+          "RabbitMQModule.forRoot(), or set outbox.dispatch to 'off' where another process sends.",
+      );
+    }
+  }
+
+  start(): void {
+    this.dispatcher.start();
+    for (const cleaner of this.cleaners) cleaner.start();
+  }
+
+  /** @param timeout milliseconds to wait for the confirms that are under way */
+  async stop(timeout: number): Promise<void> {
+    await Promise.all([this.dispatcher.stop({ timeout }), ...this.cleaners.map((cleaner) => cleaner.stop())]);
+    await this.transport.close();
+  }
+
+  /** The data source is as it was before. */
+  dispose(): void {
+    this.undoBridge();
+  }
+
+  /** Whether a second registration for the same data source asks for the same. */
+  isSameAs({ tables, options }: Pick<RegistrationSettings, 'tables' | 'options'>): boolean {
+    const mine = this.settings;
+    return mine.tables === tables && JSON.stringify(mine.options) === JSON.stringify(options);
+  }
+}
