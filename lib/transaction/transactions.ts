@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { DataSource, EntityManager } from 'typeorm';
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { AfterCommitUnsupportedError } from './after-commit-unsupported.error';
 import { bridgeGuard, isBridged } from './bridge';
 import { DataSourceNotBridgedError } from './data-source-not-bridged.error';
@@ -8,7 +8,7 @@ import { joinHandDriven } from './hand-driven';
 import { OwnTransactionSource } from './own-transaction-source';
 import { currentScope, runOutsideScopes } from './transaction-context';
 import { TransactionRequiredError } from './transaction-required.error';
-import type { IsolationLevel } from './transaction-scope';
+import type { IsolationLevel, TransactionScope } from './transaction-scope';
 import type { AfterCommitCallback, TransactionSource } from './transaction-source';
 
 /** Options of `Transactions.run()`. */
@@ -59,11 +59,12 @@ export class Transactions {
   resolve({ manager }: ExplicitTransaction = {}): EntityManager | undefined {
     if (!manager) return this.active();
     if (manager.dataSource !== this.dataSource) throw new ForeignManagerError();
-    if (manager.queryRunner === undefined) return this.active();
+    const runner = ownRunner(manager);
+    // Without a runner of its own it joins what is active, like everything else.
+    if (!runner) return this.active();
     const scope = currentScope(this.dataSource);
-    if (scope && (!Object.hasOwn(manager, 'queryRunner') || manager.queryRunner === scope.runner))
-      scope.assertActive();
-    return manager.queryRunner.isTransactionActive ? manager : undefined;
+    if (scope?.runner === runner) scope.assertActive();
+    return runner.isTransactionActive ? manager : undefined;
   }
 
   /**
@@ -97,12 +98,8 @@ export class Transactions {
    * @throws {AfterCommitUnsupportedError} when the active transaction is another library's that cannot do it
    */
   afterCommit(fn: AfterCommitCallback, { manager }: ExplicitTransaction = {}): void {
-    const runner = manager && Object.hasOwn(manager, 'queryRunner') ? manager.queryRunner : undefined;
-    const guard = bridgeGuard(this.dataSource);
-    const explicit = runner && runner !== currentScope(this.dataSource)?.runner;
-    if (explicit && guard) {
-      const scope = joinHandDriven(runner, guard);
-      if (!scope) throw new TransactionRequiredError('afterCommit()');
+    const scope = this.handDrivenScope(manager);
+    if (scope) {
       scope.assertActive();
       scope.afterCommit.push(fn);
       return;
@@ -111,6 +108,17 @@ export class Transactions {
     if (!found) throw new TransactionRequiredError('afterCommit()');
     if (!found.source.afterCommit) throw new AfterCommitUnsupportedError(found.source.name);
     found.source.afterCommit(this.dataSource, fn);
+  }
+
+  /** The scope of an explicit manager that is not simply the one of the active transaction. */
+  private handDrivenScope(manager: EntityManager | undefined): TransactionScope | undefined {
+    const runner = manager && ownRunner(manager);
+    if (!runner || runner === currentScope(this.dataSource)?.runner) return undefined;
+    const guard = bridgeGuard(this.dataSource);
+    if (!guard) throw new DataSourceNotBridgedError();
+    const scope = joinHandDriven(runner, guard);
+    if (!scope) throw new TransactionRequiredError('afterCommit()');
+    return scope;
   }
 
   private findActive(
@@ -122,4 +130,9 @@ export class Transactions {
     }
     return undefined;
   }
+}
+
+/** The runner that the manager was made with, as opposed to the one that the bridge lends it. */
+function ownRunner(manager: EntityManager): QueryRunner | undefined {
+  return Object.hasOwn(manager, 'queryRunner') ? manager.queryRunner : undefined;
 }
