@@ -5,6 +5,7 @@ import type { ResolvedOutboxOptions } from '../inbox-outbox.options';
 import type { HeldLock } from '../locking/held-lock';
 import type { Leader } from '../locking/leader';
 import type { ClaimedMessage } from '../persistence/outbox-statements';
+import type { RetryPolicy } from '../message/retry-policy';
 import type { Transport } from '../transport/transport';
 import { type DispatchCounts, noCounts, OutboxBatch } from './outbox-batch';
 import type { OutboxStore } from './outbox-store';
@@ -19,7 +20,7 @@ export interface DispatchPassDependencies {
   /** `undefined` when all instances work. */
   readonly leader: Leader | undefined;
   readonly options: ResolvedOutboxOptions;
-  readonly nextAttempt: (attempts: number) => number | 'dead';
+  readonly retry: RetryPolicy;
   readonly wakeUp: WakeUp;
   readonly logger: LoggerService;
   /** Whether the dispatcher still wants to work. */
@@ -117,12 +118,12 @@ export class DispatchPass {
   }
 
   private begin(claim: Claim<ClaimedMessage>): void {
-    const { store, transport, options, nextAttempt, logger } = this.use;
+    const { store, transport, options, retry, logger } = this.use;
     const batch = new OutboxBatch(claim, {
       store,
       transport,
       window: this.window,
-      nextAttempt,
+      retry,
       publishTimeout: options.publishTimeout,
       keepSent: options.retention !== false,
       logger,

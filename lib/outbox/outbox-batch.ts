@@ -3,6 +3,7 @@ import type { Claim } from '../claiming/claim';
 import type { InFlightWindow } from '../claiming/in-flight-window';
 import { OrderedRun } from '../claiming/ordered-run';
 import { persistUntil } from '../claiming/persist-until';
+import type { RetryPolicy } from '../message/retry-policy';
 import type { ClaimedMessage, FailedMessage, Settlement } from '../persistence/outbox-statements';
 import type { SendOutcome, Transport } from '../transport/transport';
 import type { OutboxStore } from './outbox-store';
@@ -34,8 +35,7 @@ export interface OutboxBatchDependencies {
   readonly transport: Pick<Transport, 'send'>;
   /** Shared by all batches under way. */
   readonly window: InFlightWindow;
-  /** Milliseconds until the next attempt, after this many attempts have failed. */
-  readonly nextAttempt: (attempts: number) => number | 'dead';
+  readonly retry: RetryPolicy;
   /** Milliseconds. */
   readonly publishTimeout: number;
   readonly keepSent: boolean;
@@ -129,7 +129,7 @@ export class OutboxBatch {
         failed.push({ seq, error: 'Expired before it could be sent', next: 'dead' });
         counts.dead++;
       } else if (outcome?.kind === 'failed') {
-        const next = this.use.nextAttempt(message.attempts + 1);
+        const next = this.use.retry.next(message.attempts + 1);
         failed.push({ seq, error: outcome.error, next });
         counts[next === 'dead' ? 'dead' : 'failed']++;
       } else {

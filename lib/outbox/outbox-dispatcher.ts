@@ -3,6 +3,7 @@ import type { DataSource } from 'typeorm';
 import type { ResolvedOutboxOptions } from '../inbox-outbox.options';
 import { Leader } from '../locking/leader';
 import { LockStore } from '../locking/lock-store';
+import { createRetryPolicy, type RetryPolicy } from '../message/retry-policy';
 import type { Dialect } from '../persistence/dialect';
 import { guardedLogger } from '../scheduling/guarded-logger';
 import { type IntervalRegistry, NamedInterval } from '../scheduling/named-interval';
@@ -19,8 +20,8 @@ export interface OutboxDispatcherDependencies {
   readonly options: ResolvedOutboxOptions;
   readonly scheduler: IntervalRegistry;
   readonly logger: LoggerService;
-  /** Milliseconds until the next attempt when this many have failed, or `'dead'`. */
-  readonly nextAttempt: (attempts: number) => number | 'dead';
+  /** Default: from the options `maxAttempts` and `backoff`. */
+  readonly retry?: RetryPolicy;
   /** Of the data source, where it has one: part of the names of the job and the lock. */
   readonly name?: string;
 }
@@ -51,6 +52,7 @@ export class OutboxDispatcher {
   private readonly interval: NamedInterval;
   private readonly leader: Leader;
   private readonly store: OutboxStore;
+  private readonly retry: RetryPolicy;
   private readonly logger: LoggerService;
   private readonly wakeUp = new WakeUp();
   private pass: DispatchPass | undefined;
@@ -69,6 +71,7 @@ export class OutboxDispatcher {
     const jobName = name ? `outbox-dispatcher:${name}` : 'outbox-dispatcher';
     this.logger = guardedLogger(use.logger);
     this.store = new OutboxStore(use);
+    this.retry = use.retry ?? createRetryPolicy(options.maxAttempts, options.backoff);
     this.interval = new NamedInterval(use.scheduler, jobName, options.pollInterval, () => this.poll());
     const wanted = () => this.running !== undefined || this.interval.active;
     this.leader = new Leader(new LockStore(use), jobName, options.lease, this.logger, wanted);
@@ -149,13 +152,13 @@ export class OutboxDispatcher {
   }
 
   private runPass(wanted: () => boolean): Promise<PassResult> {
-    const { transport, options, nextAttempt } = this.use;
+    const { transport, options } = this.use;
     const pass = new DispatchPass({
       store: this.store,
       transport,
       leader: options.dispatch === 'competing' ? undefined : this.leader,
       options,
-      nextAttempt,
+      retry: this.retry,
       wakeUp: this.wakeUp,
       logger: this.logger,
       wanted,

@@ -16,8 +16,6 @@ export interface ReturnedMessage {
 
 export type AmqpError = Error & { readonly code?: unknown };
 
-type Listener = (...args: never[]) => void;
-
 export interface RawConfirmChannel {
   publish(
     exchange: string,
@@ -26,23 +24,27 @@ export interface RawConfirmChannel {
     options: AmqpProperties,
     callback: (error: unknown) => void,
   ): boolean;
-  on(event: string, listener: Listener): unknown;
+  on(event: 'error', listener: (error: AmqpError) => void): unknown;
+  on(event: 'return', listener: (message: ReturnedMessage) => void): unknown;
+  on(event: 'close' | 'drain', listener: () => void): unknown;
   close(): Promise<unknown>;
 }
 
 export interface RawConnection {
   createConfirmChannel(): Promise<RawConfirmChannel>;
-  on(event: string, listener: Listener): unknown;
-  off(event: string, listener: Listener): unknown;
+  on(event: 'error', listener: (error: AmqpError) => void): unknown;
+  off(event: 'error', listener: (error: AmqpError) => void): unknown;
 }
 
 /** `AmqpConnectionManager` of amqp-connection-manager: reconnects by itself and tells of it. */
 export interface ManagedConnection {
   /** `undefined` while disconnected. */
   readonly connection: RawConnection | undefined;
-  on(event: string, listener: Listener): unknown;
-  off(event: string, listener: Listener): unknown;
+  on(event: ConnectionEvent, listener: () => void): unknown;
+  off(event: ConnectionEvent, listener: () => void): unknown;
 }
+
+type ConnectionEvent = 'connect' | 'disconnect' | 'blocked' | 'unblocked';
 
 /** golevelup's `AmqpConnection`. */
 export interface BrokerConnection {
