@@ -117,7 +117,7 @@ async function tidyUp(
   url: string,
   { queues, exchanges }: { queues: Set<string>; exchanges: Set<string> },
 ): Promise<void> {
-  await first.close().catch(() => undefined);
+  await disconnect(first);
   const connection = await open(url, 'clean-up');
   try {
     const channel = await connection.createChannel();
@@ -127,4 +127,10 @@ async function tidyUp(
   } finally {
     await connection.close();
   }
+}
+
+/** amqplib's close() never settles when the connection breaks while it waits for the broker's goodbye. */
+async function disconnect(connection: ChannelModel): Promise<void> {
+  const gone = new Promise<void>((resolve) => connection.once('close', () => resolve()));
+  await Promise.race([gone, connection.close().catch(() => undefined)]);
 }

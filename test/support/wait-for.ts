@@ -22,14 +22,15 @@ export async function waitFor<T>(
   { timeout = 20_000, interval = 25 }: WaitOptions = {},
 ): Promise<Exclude<T, Falsy>> {
   const deadline = Date.now() + timeout;
-  let last: { value?: T; error?: unknown } = {};
+  let last: { value?: T; error?: unknown } | undefined;
   for (;;) {
     try {
       // A condition that never settles must not outlive the deadline.
       last = { value: await withDeadline(condition(), deadline) };
       if (last.value) return last.value as Exclude<T, Falsy>;
     } catch (error) {
-      last = { error };
+      // Being cut short says less than what an earlier look has seen.
+      if (!(error instanceof TooLate) || !last) last = { error };
     }
     if (Date.now() >= deadline) break;
     await delay(interval);
@@ -39,11 +40,13 @@ export async function waitFor<T>(
   throw new Error(`Waited ${timeout} ms in vain for ${description}; ${seen}`, { cause: last.error });
 }
 
+class TooLate extends Error {}
+
 async function withDeadline<T>(work: T | Promise<T>, deadline: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const tooLate = new Promise<never>((_, reject) => {
     timer = setTimeout(
-      () => reject(new Error('the condition did not answer in time')),
+      () => reject(new TooLate('the condition did not answer in time')),
       deadline - Date.now(),
     );
   });
