@@ -16,6 +16,9 @@ export interface Dialect {
   /** The DDL of the three tables, statement by statement, with the data source's names. */
   createTablesSql(): string[];
 
+  /** Takes it back, but for the lock table, which others may use. */
+  dropTablesSql(): string[];
+
   /** Version of the server, comparable with `minimumServer`. */
   serverVersion(runner: QueryRunner): Promise<{ text: string; supported: boolean }>;
 

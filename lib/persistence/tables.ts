@@ -1,4 +1,5 @@
 import { EntitySchema, type EntitySchemaColumnOptions } from 'typeorm';
+import { InvalidOptionError } from '../message/invalid-option.error';
 
 /** Where the module's tables are. Everything has a default. */
 export interface TableOptions {
@@ -78,9 +79,27 @@ const lockColumns: Columns = {
   fence: { type: 'bigint', default: 0 },
 };
 
+/** PostgreSQL cuts longer names without a word, and the longest name made from a table's is `<table>_deduplication_key`. */
+const MAX_NAME_BYTES = 63 - '_deduplication_key'.length;
+
+function checkName(option: keyof TableOptions, name: string | undefined): void {
+  if (name === undefined) return;
+  const fits =
+    typeof name === 'string' && /^[^."\0]+$/.test(name) && Buffer.byteLength(name) <= MAX_NAME_BYTES;
+  if (!fits) {
+    throw new InvalidOptionError(
+      option,
+      name,
+      `a name of 1 to ${MAX_NAME_BYTES} bytes without dots and double quotes`,
+    );
+  }
+}
+
 /**
  * Builds the entities. Every column carries its database name as its property name, so that rows read by SQL and rows
  * read by a repository look alike.
+ *
+ * @throws {InvalidOptionError} for a name that cannot work
  */
 export function createTables(options: TableOptions = {}): InboxOutboxTables {
   const {
@@ -89,6 +108,10 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
     inboxTable = 'inbox_message',
     lockTable = 'shedlock',
   } = options;
+  checkName('schema', schema);
+  checkName('outboxTable', outboxTable);
+  checkName('inboxTable', inboxTable);
+  checkName('lockTable', lockTable);
   const where = (table: string, columns: Columns) => ({
     tableName: table,
     columns: named(columns),

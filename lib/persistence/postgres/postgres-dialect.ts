@@ -27,6 +27,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
     inbox: inboxStatements(inbox),
     lock: lockStatements(lock),
     createTablesSql: () => createTablesSql(dataSource, tables),
+    dropTablesSql: () => [inbox('DROP TABLE {}'), outbox('DROP TABLE {}')],
     serverVersion,
     existingColumns: async (runner) =>
       new Map([
