@@ -27,4 +27,4 @@ export const keySlot = (key: string): string => `hashtext(${key}) & ${KEY_SLOTS 
 
 /** Lets one claim at a time run on the table, until the transaction ends. Transaction poolers do not mind it. */
 export const lockClaims = (sql: SqlTemplate): string =>
-  `SELECT pg_advisory_xact_lock(${namespace(sql)}, ${CLAIM_SLOT})`;
+  `pg_advisory_xact_lock(${namespace(sql)}, ${CLAIM_SLOT})`;
