@@ -1,7 +1,7 @@
 import { ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -11,7 +11,7 @@ import { freePorts } from './free-ports';
 import type { PrivateBroker, PrivateBrokerOptions } from './private-broker';
 import { endWithThisProcess } from './process-registry';
 import { forgetControl, registerControl } from './queue-depth';
-import { waitFor } from './wait-for';
+import { ServerProcess } from './server-process';
 
 const run = promisify(execFile);
 
@@ -45,7 +45,7 @@ async function startEpmd(env: NodeJS.ProcessEnv): Promise<ChildProcess> {
 
 class BrokerNode implements PrivateBroker {
   readonly url: string;
-  private child: ChildProcess | undefined;
+  private readonly process: ServerProcess;
 
   constructor(
     private readonly sbin: string,
@@ -54,21 +54,19 @@ class BrokerNode implements PrivateBroker {
     private readonly env: NodeJS.ProcessEnv,
     private readonly epmd: ChildProcess,
   ) {
-    this.url = `amqp://guest:guest@127.0.0.1:${port}`;
-    registerControl(this.url, (...args) => this.ctl(...args));
+    const url = `amqp://guest:guest@127.0.0.1:${port}`;
+    this.url = url;
+    this.process = new ServerProcess({
+      name: `RabbitMQ on port ${port}`,
+      logFile: join(folder, 'console.log'),
+      spawn: () => spawnNode({ sbin, folder, env }),
+      answers: () => brokerAnswers(url),
+    });
+    registerControl(url, (...args) => this.ctl(...args));
   }
 
-  async start(): Promise<void> {
-    if (!this.child) {
-      const child = spawnNode({ sbin: this.sbin, folder: this.folder, env: this.env });
-      this.child = child;
-      const release = endWithThisProcess(child);
-      child.once('exit', () => {
-        release();
-        if (this.child === child) this.child = undefined;
-      });
-    }
-    await Promise.race([this.comesUp(), this.failureOf(this.child)]);
+  start(): Promise<void> {
+    return this.process.start();
   }
 
   async stopApp(): Promise<void> {
@@ -77,56 +75,31 @@ class BrokerNode implements PrivateBroker {
 
   async startApp(): Promise<void> {
     await this.ctl('start_app');
-    await this.comesUp();
+    await this.process.comesUp();
   }
 
   async restart(): Promise<void> {
-    await this.end('SIGTERM');
+    await this.process.end('SIGTERM');
     await this.start();
   }
 
   kill(): Promise<void> {
-    return this.end('SIGKILL');
+    return this.process.end('SIGKILL');
   }
 
   async ctl(...args: string[]): Promise<string> {
-    const { stdout } = await run(join(this.sbin, 'rabbitmqctl'), args, {
-      env: this.env,
-      cwd: this.folder,
-      timeout: 30_000,
-    });
-    return stdout;
+    const options = { env: this.env, cwd: this.folder, timeout: 30_000 };
+    return (await run(join(this.sbin, 'rabbitmqctl'), args, options)).stdout;
   }
 
   async close(): Promise<void> {
     forgetControl(this.url);
-    await this.end('SIGKILL');
+    await this.kill();
     if (this.epmd.exitCode === null && this.epmd.signalCode === null) {
       const exited = once(this.epmd, 'exit');
       this.epmd.kill('SIGKILL');
       await exited;
     }
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
-  }
-
-  private async end(signal: NodeJS.Signals): Promise<void> {
-    const { child } = this;
-    if (!child) return;
-    const exited = once(child, 'exit');
-    child.kill(signal);
-    await exited;
-  }
-
-  private async comesUp(): Promise<void> {
-    await waitFor(`RabbitMQ on port ${this.port}`, () => brokerAnswers(this.url), {
-      timeout: 60_000,
-      interval: 100,
-    });
-  }
-
-  private async failureOf(child: ChildProcess): Promise<never> {
-    await once(child, 'exit');
-    const log = join(this.folder, 'console.log');
-    throw new Error(`RabbitMQ ended while starting:\n${existsSync(log) ? readFileSync(log, 'utf8') : ''}`);
   }
 }

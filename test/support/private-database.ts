@@ -1,13 +1,10 @@
-import { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { createCluster, findPostgres, spawnPostgres } from '../services/postgres-cluster';
 import { freePorts } from './free-ports';
-import { endWithThisProcess } from './process-registry';
-import { waitFor } from './wait-for';
+import { ServerProcess } from './server-process';
 
 export interface PrivateDatabaseOptions {
   /** Settings as in postgresql.conf, for example `{ max_connections: 5 }`. */
@@ -59,37 +56,34 @@ export async function startPrivateDatabase(options: PrivateDatabaseOptions = {})
 class PrivatePostgres implements PrivateDatabase {
   readonly url: string;
   readonly dataFolder: string;
-  private readonly logFile: string;
-  private child: ChildProcess | undefined;
+  private readonly process: ServerProcess;
 
   constructor(
-    private readonly bin: string,
+    bin: string,
     readonly version: string,
     private readonly folder: string,
     readonly port: number,
     private config: Record<string, string | number>,
   ) {
     this.url = `postgres://postgres:postgres@127.0.0.1:${port}/postgres`;
-    this.dataFolder = join(folder, 'data');
-    this.logFile = join(folder, 'server.log');
+    const dataFolder = join(folder, 'data');
+    this.dataFolder = dataFolder;
+    const logFile = join(folder, 'server.log');
+    this.process = new ServerProcess({
+      name: `PostgreSQL on port ${port}`,
+      logFile,
+      spawn: () => spawnPostgres({ bin, dataFolder, port, logFile, config: this.config }),
+      answers: () => this.answers(),
+    });
   }
 
   async start(config?: Record<string, string | number>): Promise<void> {
     if (config) this.config = config;
-    if (this.child) return;
-    const { bin, dataFolder, port, logFile } = this;
-    const child = spawnPostgres({ bin, dataFolder, port, logFile, config: this.config });
-    this.child = child;
-    const release = endWithThisProcess(child);
-    child.once('exit', () => {
-      release();
-      if (this.child === child) this.child = undefined;
-    });
-    await Promise.race([waitFor(`PostgreSQL on port ${port}`, () => this.answers()), this.failureOf(child)]);
+    await this.process.start();
   }
 
   stop(mode: StopMode = 'fast'): Promise<void> {
-    return this.end(SIGNALS[mode]);
+    return this.process.end(SIGNALS[mode]);
   }
 
   async restart(mode?: StopMode): Promise<void> {
@@ -97,23 +91,13 @@ class PrivatePostgres implements PrivateDatabase {
     await this.start();
   }
 
-  async kill(): Promise<void> {
-    await this.end('SIGKILL');
-    // Sessions notice the death of their postmaster a little later; until then the data folder counts as in use.
-    await waitFor('the last session to end', async () => !(await this.answers().catch(() => false)));
+  kill(): Promise<void> {
+    return this.process.end('SIGKILL');
   }
 
   async close(): Promise<void> {
     await this.stop('immediate');
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
-  }
-
-  private async end(signal: NodeJS.Signals): Promise<void> {
-    const { child } = this;
-    if (!child) return;
-    const exited = once(child, 'exit');
-    child.kill(signal);
-    await exited;
   }
 
   private async answers(): Promise<boolean> {
@@ -126,10 +110,5 @@ class PrivatePostgres implements PrivateDatabase {
     } finally {
       await client.end().catch(() => undefined);
     }
-  }
-
-  private async failureOf(child: ChildProcess): Promise<never> {
-    await once(child, 'exit');
-    throw new Error(`PostgreSQL ended while starting:\n${readFileSync(this.logFile, 'utf8')}`);
   }
 }

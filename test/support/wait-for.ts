@@ -6,6 +6,8 @@ export interface WaitOptions {
   timeout?: number;
   /** Milliseconds between two looks at the condition. Default 25. */
   interval?: number;
+  /** Ends the waiting early, with the signal's reason. */
+  signal?: AbortSignal;
 }
 
 type Falsy = false | 0 | '' | null | undefined;
@@ -19,7 +21,7 @@ type Falsy = false | 0 | '' | null | undefined;
 export async function waitFor<T>(
   description: string,
   condition: () => T | Promise<T>,
-  { timeout = 20_000, interval = 25 }: WaitOptions = {},
+  { timeout = 20_000, interval = 25, signal }: WaitOptions = {},
 ): Promise<Exclude<T, Falsy>> {
   const deadline = Date.now() + timeout;
   let last: { value?: T; error?: unknown } | undefined;
@@ -32,6 +34,7 @@ export async function waitFor<T>(
       // Being cut short says less than what an earlier look has seen.
       if (!(error instanceof TooLate) || !last) last = { error };
     }
+    signal?.throwIfAborted();
     if (Date.now() >= deadline) break;
     await delay(interval);
   }

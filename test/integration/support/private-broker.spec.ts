@@ -1,5 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { connect } from 'amqplib';
 import { PrivateBroker, startPrivateBroker } from '../../support/private-broker';
 import { startTcpProxy } from '../../support/tcp-proxy';
@@ -75,16 +74,16 @@ describe('startPrivateBroker', () => {
   });
 });
 
-it('leaves neither process nor folder behind', async () => {
-  const before = folders();
+it('leaves neither processes nor folder behind', async () => {
   const server = await startPrivateBroker();
+  const [folder, pid] = await Promise.all([
+    server.ctl('-q', 'eval', 'io:format("~s", [os:getenv("HOME")]).'),
+    server.ctl('-q', 'eval', 'io:format("~s", [os:getpid()]).'),
+  ]);
+  const home = folder.trim().split('\n')[0]?.replace(/ok$/, '') ?? '';
+  expect(existsSync(home)).toBe(true);
   await server.close();
   await expect(connect(server.url)).rejects.toThrow('ECONNREFUSED');
-  expect(folders()).toEqual(before);
+  expect(existsSync(home)).toBe(false);
+  expect(() => process.kill(Number.parseInt(pid, 10), 0)).toThrow('ESRCH');
 });
-
-function folders(): string[] {
-  return existsSync(tmpdir())
-    ? readdirSync(tmpdir()).filter((name) => name.startsWith('private-broker-'))
-    : [];
-}

@@ -41,7 +41,9 @@ describe('startPrivateDatabase', () => {
     await server.stop();
     await expect(new Client({ connectionString: server.url }).connect()).rejects.toThrow('ECONNREFUSED');
     await server.start();
-    await new Client({ connectionString: server.url }).connect().catch(() => undefined);
+    const client = new Client({ connectionString: server.url });
+    await client.connect();
+    await client.end();
   });
 
   it('shows the log when it cannot start', async () => {
