@@ -20,6 +20,8 @@ const urlsFile = path.join(servicesFolder, 'urls.json');
 
 function startedElsewhere() {
   try {
+    // The temporary folder belongs to everybody: another user's file must not send our tests somewhere.
+    if (typeof process.getuid === 'function' && fs.statSync(urlsFile).uid !== process.getuid()) return {};
     return JSON.parse(fs.readFileSync(urlsFile, 'utf8'));
   } catch {
     return {};
