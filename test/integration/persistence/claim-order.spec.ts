@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { QueryRunner } from 'typeorm';
 import type { ClaimedMessage } from '../../../lib/persistence/outbox-statements';
+import { outboxRow } from './messages';
 import { inTransaction, openPostgres, type Postgres } from './postgres';
 
 /*
@@ -164,19 +165,7 @@ describe('Claims of several dispatchers at once (P3)', () => {
     await pg.withRunner(async (runner) => {
       for (let i = 0; i < WRITES; i++) {
         await inTransaction(runner, async () => {
-          await pg.dialect.outbox.insert(runner, [
-            {
-              messageId: randomUUID(),
-              exchange: 'e',
-              routingKey: 'r',
-              body: '{}',
-              bodyEncoding: 'utf8',
-              headers: null,
-              properties: null,
-              orderingKey: `k${i % KEYS}`,
-              deduplicationKey: null,
-            },
-          ]);
+          await pg.dialect.outbox.insert(runner, [outboxRow({ orderingKey: `k${i % KEYS}` })]);
           await sleep(Math.random() * 3);
         });
       }
