@@ -1,6 +1,7 @@
 import { ChildProcess, fork } from 'node:child_process';
-import { isAbsolute, join, resolve } from 'node:path';
-import { ChildMessage, EventMessage, RequestMessage, ResponseMessage } from './child-protocol';
+import { isAbsolute, join, relative, resolve } from 'node:path';
+import { ChildMessages } from './child-messages';
+import { ChildMessage, RequestMessage } from './child-protocol';
 import { endWithThisProcess } from './process-registry';
 import { WaitOptions } from './wait-for';
 
@@ -65,21 +66,11 @@ export function startAppProcess(fixtureFile: string, options: AppProcessOptions 
   return new ForkedApp(child, file);
 }
 
-interface Waiter {
-  /** True when the event was taken. */
-  offer(event: EventMessage): boolean;
-  fail(reason: string): void;
-}
-
 class ForkedApp implements AppProcess {
   readonly pid: number;
   readonly exited: Promise<Exit>;
-  private readonly waiters = new Set<Waiter>();
-  private readonly responses = new Map<number, (response: ResponseMessage) => void>();
-  private readonly all: EventMessage[] = [];
-  private untaken: EventMessage[] = [];
+  private readonly inbox = new ChildMessages((what, reason) => this.explain(what, reason));
   private printed = '';
-  private nextId = 1;
   private ended: Exit | undefined;
 
   constructor(
@@ -90,41 +81,25 @@ class ForkedApp implements AppProcess {
     const release = endWithThisProcess(child);
     child.stdout?.on('data', (chunk: Buffer) => (this.printed += chunk.toString()));
     child.stderr?.on('data', (chunk: Buffer) => (this.printed += chunk.toString()));
-    child.on('message', (message) => this.receive(message as ChildMessage));
+    child.on('message', (message) => this.inbox.receive(message as ChildMessage));
     child.on('error', (error) => (this.printed += `\n${error.message}`));
     this.exited = new Promise((resolved) => {
       // 'close', not 'exit': by then all output has been read and all messages have arrived.
       child.once('close', (code, signal) => {
         release();
         this.ended = { code, signal };
-        for (const waiter of [...this.waiters]) waiter.fail('the process ended before that');
+        this.inbox.end();
         resolved(this.ended);
       });
     });
   }
 
-  waitFor<P>(
-    type: string,
-    predicate: (payload: P) => boolean = () => true,
-    { timeout = 20_000 }: WaitOptions = {},
-  ) {
-    const wanted = (event: EventMessage) => event.type === type && predicate(event.payload as P);
-    const earlier = this.untaken.find(wanted);
-    if (earlier) {
-      this.untaken = this.untaken.filter((event) => event !== earlier);
-      return Promise.resolve(earlier.payload as P);
-    }
-    return this.pending<P>(`'${type}'`, timeout, (settle) => ({
-      offer: (event) => {
-        if (!wanted(event)) return false;
-        settle(event.payload as P);
-        return true;
-      },
-    }));
+  waitFor<P>(type: string, predicate?: (payload: P) => boolean, options?: WaitOptions): Promise<P> {
+    return this.inbox.event(type, predicate, options);
   }
 
   events<P>(type: string): P[] {
-    return this.all.filter((event) => event.type === type).map((event) => event.payload as P);
+    return this.inbox.events(type);
   }
 
   send(message: unknown): void {
@@ -132,14 +107,10 @@ class ForkedApp implements AppProcess {
     if (this.child.connected) this.child.send(message as object, () => undefined);
   }
 
-  async request<R>(type: string, payload?: unknown, { timeout = 20_000 }: WaitOptions = {}): Promise<R> {
-    const id = this.nextId++;
-    const answer = this.pending<ResponseMessage>(`the answer to '${type}'`, timeout, (settle) => {
-      this.responses.set(id, settle);
-      return { offer: () => false };
-    });
+  async request<R>(type: string, payload?: unknown, options?: WaitOptions): Promise<R> {
+    const { id, response } = this.inbox.response(type, options);
     this.send({ kind: 'request', id, type, payload } satisfies RequestMessage);
-    const { result, error } = await answer.finally(() => this.responses.delete(id));
+    const { result, error } = await response;
     if (error) throw Object.assign(new Error(error.message), { name: error.name, remoteStack: error.stack });
     return result as R;
   }
@@ -165,48 +136,13 @@ class ForkedApp implements AppProcess {
     await this.kill('SIGKILL');
   }
 
-  private receive(message: ChildMessage): void {
-    if (message?.kind === 'response') this.responses.get(message.id)?.(message);
-    if (message?.kind !== 'event') return;
-    this.all.push(message);
-    for (const waiter of this.waiters) if (waiter.offer(message)) return;
-    this.untaken.push(message);
-  }
-
-  private pending<T>(
-    what: string,
-    timeout: number,
-    start: (settle: (value: T) => void) => Pick<Waiter, 'offer'>,
-  ): Promise<T> {
-    return new Promise<T>((resolved, rejected) => {
-      const done = () => {
-        clearTimeout(timer);
-        this.waiters.delete(waiter);
-      };
-      const fail = (reason: string) => {
-        done();
-        rejected(
-          new Error(`Waited in vain for ${what} of ${this.describe()}: ${reason}\n${this.transcript()}`),
-        );
-      };
-      const timer = setTimeout(() => fail(`nothing within ${timeout} ms`), timeout);
-      const settle = (value: T) => {
-        done();
-        resolved(value);
-      };
-      const waiter: Waiter = { ...start(settle), fail };
-      this.waiters.add(waiter);
-      if (this.ended) fail('the process has ended');
-    });
-  }
-
-  private describe(): string {
+  private explain(what: string, reason: string): Error {
     const state = this.ended ? `ended with ${this.ended.signal ?? this.ended.code}` : 'running';
-    return `${this.file.slice(root.length + 1)} (pid ${this.pid}, ${state})`;
-  }
-
-  private transcript(): string {
-    const events = this.untaken.map((event) => event.type).join(', ') || 'none';
-    return `Events nobody waited for: ${events}\nOutput:\n${this.printed || '(none)'}`;
+    const app = `${relative(root, this.file)} (pid ${this.pid}, ${state})`;
+    const events = this.inbox.untakenTypes().join(', ') || 'none';
+    return new Error(
+      `Waited in vain for ${what} of ${app}: ${reason}\n` +
+        `Events nobody waited for: ${events}\nOutput:\n${this.printed || '(none)'}`,
+    );
   }
 }
