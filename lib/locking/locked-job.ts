@@ -1,9 +1,13 @@
 import type { LoggerService } from '@nestjs/common';
 import { guardedLogger } from '../scheduling/guarded-logger';
 import { type IntervalRegistry, NamedInterval } from '../scheduling/named-interval';
+import { within } from '../scheduling/within';
 import { HeldLock } from './held-lock';
 import { newLockOwner } from './lock-owner';
 import type { LockStore } from './lock-store';
+
+/** Milliseconds that a stop waits. */
+const PATIENCE = 5_000;
 
 export interface LockedJobOptions {
   /** Of the interval in the `SchedulerRegistry` and of the lock row. */
@@ -41,11 +45,18 @@ export class LockedJob {
     this.interval.start();
   }
 
-  /** No further run; waits for the one under way, which has been told to end. May be called twice; never rejects. */
+  /**
+   * No further run; waits for the one under way, which has been told to end, but not for a database that does not answer.
+   * May be called twice; never rejects.
+   */
   async stop(): Promise<void> {
     this.interval.stop();
     this.stopping.abort();
-    await this.running?.catch(() => undefined);
+    if (this.running)
+      await within(
+        PATIENCE,
+        this.running.catch(() => undefined),
+      );
   }
 
   /**

@@ -7,6 +7,7 @@ import { createRetryPolicy, type RetryPolicy } from '../message/retry-policy';
 import type { Dialect } from '../persistence/dialect';
 import { guardedLogger } from '../scheduling/guarded-logger';
 import { type IntervalRegistry, NamedInterval } from '../scheduling/named-interval';
+import { within } from '../scheduling/within';
 import type { Transport } from '../transport/transport';
 import { DispatchPass, type PassResult } from './dispatch-pass';
 import { noCounts } from './outbox-batch';
@@ -214,15 +215,4 @@ export class OutboxDispatcher {
     }
     await within(LAST_WORDS, this.leader.resign());
   }
-}
-
-/** @returns whether the work ended in time */
-async function within(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), milliseconds);
-  });
-  const inTime = await Promise.race([work.then(() => true), tooLate]);
-  clearTimeout(timer);
-  return inTime;
 }

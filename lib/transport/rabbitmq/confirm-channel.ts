@@ -1,3 +1,4 @@
+import { within } from '../../scheduling/within';
 import type { AmqpMessage } from './amqp-message';
 import type { AmqpError, RawConfirmChannel, RawConnection, ReturnedMessage } from './amqp-types';
 
@@ -132,14 +133,11 @@ export class ConfirmChannel {
 
   private async closeRaw(): Promise<void> {
     if (this.fault) return;
-    let timer: NodeJS.Timeout | undefined;
-    const patience = new Promise<void>((resolve) => (timer = setTimeout(resolve, 1_000)));
     try {
-      await Promise.race([this.raw.close(), patience]);
+      await within(1_000, this.raw.close());
     } catch {
       // Closed already, which is what was wanted.
     } finally {
-      clearTimeout(timer);
       this.onClose();
     }
   }

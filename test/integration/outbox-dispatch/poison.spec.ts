@@ -1,4 +1,4 @@
-import type { ChannelWrapper } from 'amqp-connection-manager';
+import type { ConfirmChannel } from 'amqplib';
 import { DispatchSetup } from './dispatch-setup';
 import { waitFor } from '../../support/wait-for';
 
@@ -17,7 +17,7 @@ describe('A message that closes the channel', () => {
     const appQueue = await setup.broker.assertQueue('app');
     let deliveries = 0;
     const consumer = setup.amqp.managedConnection.createChannel({
-      setup: async (channel: ChannelWrapper) => {
+      setup: async (channel: ConfirmChannel) => {
         await channel.consume(appQueue, () => void deliveries++, { noAck: true });
       },
     });
