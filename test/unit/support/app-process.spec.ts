@@ -1,7 +1,13 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { AppProcess, AppProcessOptions, startAppProcess } from '../../support/app-process';
 import { waitFor } from '../../support/wait-for';
 
 const fixture = 'test/support/fixtures/nest-app.ts';
+const register = join(__dirname, '../../support/register-typescript.cjs');
+const carelessTest = join(__dirname, '../../support/fixtures/careless-test.ts');
 
 describe('startAppProcess', () => {
   const started: AppProcess[] = [];
@@ -82,13 +88,32 @@ describe('startAppProcess', () => {
     const app = start();
     await app.waitFor('ready');
     await app.close();
-    await waitFor('the process to be gone', () => {
-      try {
-        process.kill(app.pid, 0);
-        return false;
-      } catch {
-        return true;
-      }
+    expect(() => process.kill(app.pid, 0)).toThrow('ESRCH');
+  });
+
+  it.each([
+    ['leaves while the app runs', ['run-app', 'leave']],
+    ['leaves while the app is stopped', ['stop-app', 'leave']],
+    ['is killed', ['run-app', 'stay']],
+  ])('leaves no process behind when the test process %s', async (_, args) => {
+    const careless = spawn(process.execPath, ['-r', register, carelessTest, ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
     });
+    const ended = once(careless, 'exit');
+    const pid = Number(String(((await once(careless.stdout, 'data')) as [Buffer])[0]));
+    if (args[1] === 'stay') careless.kill('SIGKILL');
+    await ended;
+    await waitFor('the app to be gone', () => isGone(pid));
   });
 });
+
+function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return true;
+  }
+  // An orphan that init has not yet come round to is a zombie: dead all the same.
+  const status = `/proc/${pid}/status`;
+  return existsSync(status) && /^State:\s+Z/m.test(readFileSync(status, 'utf8'));
+}

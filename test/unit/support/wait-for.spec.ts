@@ -31,4 +31,11 @@ describe('waitFor', () => {
       'did not answer in time',
     );
   });
+
+  it('ends early, with the reason, when the waiting has become pointless', async () => {
+    const server = new AbortController();
+    const coming = waitFor('the server', () => false, { interval: 1, signal: server.signal });
+    server.abort(new Error('the server has ended'));
+    await expect(coming).rejects.toThrow('the server has ended');
+  });
 });
