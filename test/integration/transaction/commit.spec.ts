@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import { EventSubscriber, type EntitySubscriberInterface, type TransactionCommitEvent } from 'typeorm';
 import { TransactionAbortedError } from '../../../lib/transaction/transaction-aborted.error';
 import { Transactions } from '../../../lib/transaction/transactions';
-import { createBench, Note, Rollback, type Bench } from './fixtures';
+import { createBench, expectNothingOpen, Note, Rollback, type Bench } from './fixtures';
 
 type Hook = ((event: TransactionCommitEvent) => unknown) | undefined;
 
@@ -38,17 +38,8 @@ describe('a commit is real or it is a failure', () => {
   afterEach(async () => {
     jest.restoreAllMocks();
     TransactionSubscriber.hooks = {};
-    await expectNothingOpen();
+    await expectNothingOpen(bench);
   });
-
-  /** No connection may go back to the pool with a transaction on it: it would keep its locks for ever. */
-  async function expectNothingOpen() {
-    const open = await bench.database.query(
-      `SELECT pid, query FROM pg_stat_activity
-        WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
-    );
-    expect(open).toEqual([]);
-  }
 
   it("the server's silent rollback of a failed transaction is an error", async () => {
     const failed = bench.dataSource.transaction(async () => {
@@ -181,7 +172,7 @@ describe('a commit is real or it is a failure', () => {
       });
       await expect(failed).rejects.toThrow(Rollback);
     }
-    await expectNothingOpen();
+    await expectNothingOpen(bench);
     expect(await bench.texts()).toEqual([]);
   });
 

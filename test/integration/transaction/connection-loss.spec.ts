@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { DataSource } from 'typeorm';
+import { DataSource, type EntityManager } from 'typeorm';
 import { ConnectionLostError } from '../../../lib/transaction/connection-lost.error';
 import { ownTransaction } from '../../../lib/transaction/own-work';
 import { waitFor } from '../../support/wait-for';
@@ -85,13 +85,17 @@ describe('C05: the server kills a connection inside a transaction', () => {
     await expectFullPool(pid);
   });
 
-  it('through the manager in hand too', async () => {
+  it.each<[string, (manager: EntityManager) => Promise<unknown>]>([
+    ['save()', (manager) => manager.save(Note, { text: 'late' })],
+    ['query()', (manager) => manager.query('SELECT 1')],
+    ['transaction()', (manager) => manager.transaction(async () => undefined)],
+  ])('through %s of the manager in hand too', async (_name, use) => {
     let pid = 0;
     const failed = bench.dataSource.transaction(async (manager) => {
       pid = await pidOf((sql) => manager.query(sql));
       await kill(pid);
       await waitFor('the client to notice', () => manager.queryRunner?.isReleased);
-      await manager.save(Note, { text: 'late' });
+      await use(manager);
     });
     await expect(failed).rejects.toMatchObject({ name: 'ConnectionLostError', code: '57P01' });
     await expectFullPool(pid);

@@ -13,6 +13,7 @@ import { DataSource, type DataSourceOptions, type Relation } from 'typeorm';
 import { PostgresTransactionGuard } from '../../../lib/persistence/postgres/transaction-status';
 import { installBridge } from '../../../lib/transaction/bridge';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
+import { waitFor } from '../../support/wait-for';
 
 @Entity('notes')
 export class Note {
@@ -102,4 +103,17 @@ export function signal(): Signal {
   let give!: () => void;
   const promise = new Promise<void>((resolve) => (give = resolve));
   return { promise, give };
+}
+
+/**
+ * No connection may go back to the pool with a transaction on it: it would keep its locks for ever. Those that are closed
+ * instead are gone soon.
+ */
+export async function expectNothingOpen(bench: Bench): Promise<void> {
+  await waitFor('all transactions to be over', async () => {
+    const open = await bench.database.query(
+      `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
+    );
+    return open.length === 0;
+  });
 }

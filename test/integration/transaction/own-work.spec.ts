@@ -3,7 +3,7 @@ import { ownTransaction, runOutside } from '../../../lib/transaction/own-work';
 import { Transactions } from '../../../lib/transaction/transactions';
 import { UnsupportedDatabaseError } from '../../../lib/transaction/unsupported-database.error';
 import { waitFor } from '../../support/wait-for';
-import { createBench, Note, Rollback, signal, type Bench } from './fixtures';
+import { createBench, expectNothingOpen, Note, Rollback, signal, type Bench } from './fixtures';
 
 describe("the module's own work", () => {
   let bench: Bench;
@@ -16,12 +16,7 @@ describe("the module's own work", () => {
   });
   afterAll(() => bench?.close());
   beforeEach(() => bench.clear());
-  afterEach(async () => {
-    const open = await bench.database.query(
-      `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
-    );
-    expect(open).toEqual([]);
-  });
+  afterEach(() => expectNothingOpen(bench));
 
   it('runs outside of the transaction around it, on a runner of its own that is released', async () => {
     const transactions = new Transactions(bench.dataSource);

@@ -74,11 +74,15 @@ describe('transactions do not mix', () => {
     expect(await a.texts()).toEqual(['audit row', 'audit row in a transaction']);
   });
 
-  it("an independent runner's transaction inside another one is its own", async () => {
+  it("an independent runner's transaction inside another one is its own, and so is what runs after its commit", async () => {
+    const transactions = new Transactions(a.dataSource);
     const failed = a.dataSource.transaction(async () => {
       const runner = a.dataSource.createQueryRunner();
       try {
-        await runner.manager.transaction(() => save(a, 'independent'));
+        await runner.manager.transaction(async () => {
+          await save(a, 'independent');
+          transactions.afterCommit(() => save(a, 'after its commit').then(() => undefined));
+        });
       } finally {
         await runner.release();
       }
@@ -86,6 +90,6 @@ describe('transactions do not mix', () => {
       throw new Rollback();
     });
     await expect(failed).rejects.toThrow(Rollback);
-    expect(await a.texts()).toEqual(['independent']);
+    expect(await a.texts()).toEqual(['independent', 'after its commit']);
   });
 });
