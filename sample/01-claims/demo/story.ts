@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { CLAIMS_EXCHANGE, SETTLEMENT_DEAD_LETTERS } from '../shared/broker';
 import { reportClaim } from './claims-api';
 import { aside, check, say, step, until } from './narrator';
@@ -106,6 +107,8 @@ export class Story {
     step(`The broker is away${this.world.staged}`);
     await this.world.brokerGoesAway();
     await this.report('C-4715', 'burst pipe');
+    // Time enough for the dispatcher to try, and to try again.
+    await delay(1500);
     say('The claim is accepted all the same. Its message waits in the outbox:');
     await this.tables.show('C-4715');
     const waiting = await this.messageAbout('C-4715');
@@ -137,12 +140,8 @@ export class Story {
   }
 
   async intakeDies(): Promise<void> {
-    if (!this.world.intakeDiesBeforeSettling) {
-      aside(
-        'With DATABASE_URL and AMQP_URL set, the demo runs the services as processes of their own and kills both.',
-      );
-      return;
-    }
+    // Only where intake is a process of its own.
+    if (!this.world.intakeDiesBeforeSettling) return;
     step('Intake is killed (SIGKILL) when its message is at the broker, and before it can note that');
     const accident = await this.world.intakeDiesBeforeSettling();
     await this.report('C-4717', 'stolen bicycle', '201', 'no answer');
@@ -196,7 +195,7 @@ export class Story {
       this.world.broker.publish(CLAIMS_EXCHANGE, 'claim.reported', body, properties),
     );
     await Promise.all(copies);
-    say(`${times === 1 ? 'A copy' : `${times} copies`} of message ${message_id}`);
+    say(`${times === 1 ? 'A copy' : `${times} copies`} of message ${message_id}, with the same id`);
   }
 
   private async messageAbout(claim: string): Promise<OutboxRow> {
@@ -218,7 +217,9 @@ export class Story {
 
   private async oneCase(claim: string): Promise<void> {
     await this.tables.show(claim);
-    check('exactly one case', (await this.tables.cases(claim)) === 1);
+    const deliveries = await this.tables.deliveries((await this.messageAbout(claim)).message_id);
+    const so = deliveries === 1 ? 'one delivery' : `${deliveries} deliveries`;
+    check(`${so}, exactly one case`, (await this.tables.cases(claim)) === 1);
   }
 
   private count(more: Partial<Expected>): void {

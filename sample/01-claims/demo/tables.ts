@@ -64,7 +64,8 @@ export class Tables {
     show(
       'settlement.inbox',
       await lines(
-        `SELECT message_id || ', ' || status || coalesce(', "' || split_part(last_error, E'\\n', 1) || '"', '') AS line
+        `SELECT message_id || ', ' || status
+           || CASE status WHEN 'done' THEN '' ELSE coalesce(', ' || split_part(last_error, E'\\n', 1), '') END AS line
          FROM inbox_message WHERE message_id = $1`,
         [message?.message_id],
       ),

@@ -15,6 +15,9 @@ export async function tell(stage: Stage): Promise<void> {
   let broken = false;
   try {
     title(withoutInbox ? 'The same claims without the inbox' : 'Claims: one case for each, whatever happens');
+    say(
+      'Intake takes a claim by HTTP, stores it and publishes "claim.reported". Settlement opens a case for it.',
+    );
     world = await (stage.servers ? serverWorld(stage, stage.servers) : embeddedWorld(stage));
     world.description.forEach((line) => say(line));
     if (withoutInbox) say('@Idempotent() is left off: the handlers run in a plain transaction instead.');
@@ -30,7 +33,14 @@ export async function tell(stage: Stage): Promise<void> {
   const wrong = broken || failed() > 0;
   const seconds = Math.round((Date.now() - started) / 1000);
   console.log('');
-  aside(wrong ? `Something is wrong. ${seconds} s.` : `All as it should be. ${seconds} s.`);
+  if (wrong) say(`Something is wrong. ${seconds} s.`);
+  else if (withoutInbox) say(`That is what the inbox prevents. ${seconds} s.`);
+  else say(`All as it should be. ${seconds} s.`);
+  if (!stage.servers && !withoutInbox) {
+    aside(
+      'With DATABASE_URL and AMQP_URL set, the services are processes of their own, and both get killed.',
+    );
+  }
   process.exitCode = wrong ? 1 : 0;
 }
 
