@@ -1,5 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
-
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 400;
 
@@ -23,7 +21,7 @@ export async function persistUntil(
       onFailure(error);
     }
     if (!goOn()) return false;
-    await delay(pause);
+    await new Promise((resolve) => setTimeout(resolve, pause));
     if (!goOn()) return false;
   }
 }

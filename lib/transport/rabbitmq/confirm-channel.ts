@@ -127,7 +127,8 @@ export class ConfirmChannel {
   /** Resolves when it is closed or a second has passed: a blocked broker answers no close. */
   close(): Promise<void> {
     this.retired = true;
-    this.closing ??= this.closeRaw();
+    // Assigned before it runs: what it settles may call close() again.
+    this.closing ??= Promise.resolve().then(() => this.closeRaw());
     return this.closing;
   }
 
