@@ -54,25 +54,13 @@ export class Application {
    * @throws {InvalidOptionError} when the two ask for different things
    */
   register(settings: Omit<RegistrationSettings, 'scheduler' | 'inboxes' | 'connection'>): Registration {
-    const { dataSourceName, options } = settings;
-    const known = this.registrations.get(dataSourceName);
-    if (known) {
-      if (known.isSameAs(settings)) return known;
-      throw new InvalidOptionError(
-        'dataSource',
-        dataSourceName,
-        'one registration for each data source: InboxOutboxModule is imported twice for it, with different options',
-      );
+    try {
+      return this.registrationFor(settings);
+    } catch (error) {
+      // An application that does not start gets no shutdown hooks.
+      this.dispose();
+      throw error;
     }
-    const registration = new Registration({
-      ...settings,
-      scheduler: this.scheduler,
-      inboxes: this.inboxes,
-      connection: () => this.connection(options.connection),
-    });
-    this.registrations.set(dataSourceName, registration);
-    this.shutdownTimeout = Math.max(this.shutdownTimeout, options.shutdownTimeout);
-    return registration;
   }
 
   /** True for the first who asks: with two global interceptors each delivery would be taken twice. */
@@ -114,12 +102,35 @@ export class Application {
     applications.delete(this.parts.modules);
   }
 
+  private registrationFor(
+    settings: Omit<RegistrationSettings, 'scheduler' | 'inboxes' | 'connection'>,
+  ): Registration {
+    const { dataSourceName, options } = settings;
+    const known = this.registrations.get(dataSourceName);
+    if (known) {
+      if (known.isSameAs(settings)) return known;
+      throw new InvalidOptionError(
+        'dataSource',
+        dataSourceName,
+        'one registration for each data source: InboxOutboxModule is imported twice for it, with different options',
+      );
+    }
+    const registration = new Registration({
+      ...settings,
+      scheduler: this.scheduler,
+      inboxes: this.inboxes,
+      connection: () => this.connection(options.connection),
+    });
+    this.registrations.set(dataSourceName, registration);
+    this.shutdownTimeout = Math.max(this.shutdownTimeout, options.shutdownTimeout);
+    return registration;
+  }
+
   private async verify(): Promise<void> {
     try {
       for (const registration of this.registrations.values()) await registration.verify();
       this.handlers.onModuleInit();
     } catch (error) {
-      // An application that does not start gets no shutdown hooks.
       this.dispose();
       throw error;
     }
@@ -142,7 +153,7 @@ export class Application {
 
   private lookUp<T>(token: InjectionToken<T>): T | undefined {
     try {
-      return this.parts.moduleRef.get<T>(token as never, { strict: false });
+      return this.parts.moduleRef.get<T>(token, { strict: false });
     } catch {
       return undefined;
     }

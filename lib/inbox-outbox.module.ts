@@ -113,18 +113,7 @@ function complete(module: DynamicModule, extras: InboxOutboxModuleExtras): Dynam
       {
         provide: REGISTRATION,
         inject: [APPLICATION, getDataSourceToken(dataSource), MODULE_OPTIONS_TOKEN],
-        useFactory: (
-          application: Application,
-          source: DataSource,
-          {
-            schema,
-            outboxTable,
-            inboxTable,
-            lockTable,
-            dataSource: _,
-            ...options
-          }: InboxOutboxModuleOptions & InboxOutboxModuleExtras,
-        ) =>
+        useFactory: (application: Application, source: DataSource, options: InboxOutboxModuleOptions) =>
           application.register({
             dataSourceName: dataSource,
             dataSource: source,

@@ -154,8 +154,9 @@ export function resolveOptions(options: InboxOutboxModuleOptions = {}): Resolved
   return {
     connection: options.connection,
     shutdownTimeout: toMilliseconds('shutdownTimeout', options.shutdownTimeout ?? '20s'),
-    outbox: resolveOutbox(options.outbox ?? {}),
-    inbox: resolveInbox(options.inbox ?? {}),
+    // A null is a mistake and not a default, here and below.
+    outbox: resolveOutbox(options.outbox === undefined ? {} : options.outbox),
+    inbox: resolveInbox(options.inbox === undefined ? {} : options.inbox),
   };
 }
 
