@@ -1,4 +1,5 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './free-port';
@@ -12,7 +13,8 @@ export interface PostgresServer {
 /** A real PostgreSQL out of an npm package, in a temporary folder, for as long as the demo runs. */
 export async function startPostgres(): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), 'claims-demo-'));
-  const remove = () => rm(folder, { recursive: true, force: true });
+  // Also after Ctrl-C: the package stops its server then, and ends this process.
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   const log: string[] = [];
   try {
     // PostgreSQL's own user, where there is one, has to get through.
@@ -34,9 +36,8 @@ export async function startPostgres(): Promise<PostgresServer> {
     await server.initialise();
     await server.start();
     const url = `postgres://postgres:postgres@127.0.0.1:${port}/postgres`;
-    return { url, stop: () => server.stop().then(remove) };
+    return { url, stop: () => server.stop() };
   } catch (cause) {
-    await remove();
     const reason = cause instanceof Error ? cause.message : 'it ended at once';
     throw new Error(
       `The embedded PostgreSQL does not start: ${reason}\n${log.join('')}\nSet DATABASE_URL and AMQP_URL to use servers.`,
