@@ -48,7 +48,7 @@ export async function dialectOf(dataSource: DataSource, options: TableOptions = 
     subscribers: [],
     migrations: [],
     cache: false,
-  } as DataSource['options']);
+  });
   await names['buildMetadatas']();
   return factoryFor(names)(names, tables);
 }

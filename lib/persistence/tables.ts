@@ -13,12 +13,12 @@ export interface TableOptions {
   lockTable?: string;
 }
 
-/** The module's three tables as TypeORM entities. */
-export interface InboxOutboxTables {
+/** The module's three tables as TypeORM entities. A type and not an interface, so that `Object.values()` knows the type. */
+export type InboxOutboxTables = {
   readonly outbox: EntitySchema;
   readonly inbox: EntitySchema;
   readonly lock: EntitySchema;
-}
+};
 
 type Columns = Record<string, EntitySchemaColumnOptions>;
 

@@ -180,7 +180,7 @@ function without(...safeguards: ('mutex' | 'second look')[]) {
   return (runner: QueryRunner): QueryRunner =>
     new Proxy(runner, {
       get(target, name, receiver) {
-        if (name !== 'query') return Reflect.get(target, name, receiver);
+        if (name !== 'query') return Reflect.get(target, name, receiver) as unknown;
         return (sql: string, ...rest: [unknown[], true]) => {
           if (sql.includes('pg_advisory_xact_lock') && safeguards.includes('mutex'))
             return Promise.resolve([]);

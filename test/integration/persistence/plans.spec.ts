@@ -116,7 +116,7 @@ describe('Statements on a table with many rows that are not due', () => {
       const plans: { Plan: PlanNode }[] = [];
       const explaining = new Proxy(runner, {
         get(target, name, receiver) {
-          if (name !== 'query') return Reflect.get(target, name, receiver);
+          if (name !== 'query') return Reflect.get(target, name, receiver) as unknown;
           return async (sql: string, parameters?: unknown[]) => {
             const [row] = (await target.query(
               `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${sql}`,

@@ -26,7 +26,7 @@ export async function openPostgres(options: ConnectOptions = {}): Promise<Postgr
   const dataSource = await new DataSource({
     type: 'postgres',
     url: database.url,
-    entities: Object.values(tables) as InboxOutboxTables[keyof InboxOutboxTables][],
+    entities: Object.values(tables),
     synchronize: true,
     poolSize: 20,
     ...others,
