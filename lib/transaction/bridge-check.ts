@@ -42,5 +42,5 @@ const probe = (what: string) => `/* nestjs-inbox-outbox: does a statement of a $
 
 function probeRunner(dataSource: DataSource, sent: string[]): QueryRunner {
   const query = (sql: string) => Promise.resolve(sent.push(sql));
-  return { dataSource, isReleased: false, query } as unknown as QueryRunner;
+  return { dataSource, connection: dataSource, isReleased: false, query } as unknown as QueryRunner;
 }

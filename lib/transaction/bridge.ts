@@ -1,6 +1,7 @@
 import { DataSource, EntityManager, QueryBuilder, SelectQueryBuilder, type QueryRunner } from 'typeorm';
 import { checkBridge } from './bridge-check';
 import { joinedRunner, transactionInBridge } from './bridged-manager';
+import { dataSourceOf } from './data-source-of';
 import { PrototypePatch } from './prototype-patch';
 import { borrowedRunner } from './runner-stand-in';
 import type { TransactionGuard } from './transaction-guard';
@@ -70,7 +71,7 @@ type Method<This, Args extends unknown[], Result> = (this: This, ...args: Args) 
 const managerRunner = new PrototypePatch(EntityManager.prototype, 'queryRunner', (before) => ({
   configurable: true,
   get(this: EntityManager): QueryRunner | undefined {
-    return joinedRunner(this.dataSource) ?? (before?.get?.call(this) as QueryRunner | undefined);
+    return joinedRunner(dataSourceOf(this)) ?? (before?.get?.call(this) as QueryRunner | undefined);
   },
   set(this: EntityManager, value: QueryRunner | undefined) {
     Object.defineProperty(this, 'queryRunner', {
@@ -93,7 +94,7 @@ const managerTransaction = method<Transaction>(
   'transaction',
   (original) =>
     async function (this, first, second) {
-      const registration = registrations.get(this.dataSource);
+      const registration = registrations.get(dataSourceOf(this));
       const isolationLevel = typeof first === 'string' ? first : undefined;
       const work = typeof first === 'function' ? first : second;
       // A wrong call is TypeORM's to answer.
@@ -124,7 +125,7 @@ type ObtainRunner = Method<{ dataSource: DataSource; queryRunner?: QueryRunner }
 /** Asked when the statement is sent and not when the builder is made, so one made outside joins as well. */
 const obtainRunner = (original: ObtainRunner): ObtainRunner =>
   function (this) {
-    const joined = this.queryRunner ? undefined : joinedRunner(this.dataSource);
+    const joined = this.queryRunner ? undefined : joinedRunner(dataSourceOf(this));
     return joined ? borrowedRunner(joined) : original.call(this);
   };
 

@@ -1,6 +1,7 @@
 import { type DataSource, type EntityManager, type QueryRunner } from 'typeorm';
 import { outerTransaction } from './bridged-transaction';
 import { ConductedRunner } from './conducted-runner';
+import { dataSourceOf } from './data-source-of';
 import { joinHandDriven } from './hand-driven';
 import { nestedTransaction } from './nested-transaction';
 import { refusingRunner } from './runner-stand-in';
@@ -30,7 +31,7 @@ export function transactionInBridge<T>(
   isolationLevel: IsolationLevel | undefined,
   work: TransactionWork<T>,
 ): Promise<T> {
-  const { dataSource } = manager;
+  const dataSource = dataSourceOf(manager);
   const scope = currentScope(dataSource);
   const runner = Object.hasOwn(manager, 'queryRunner') ? manager.queryRunner : undefined;
   if (scope && (!runner || runner === scope.runner)) {

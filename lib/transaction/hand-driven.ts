@@ -1,6 +1,7 @@
 import type { QueryRunner } from 'typeorm';
 import { runAfterCommit } from './after-commit';
 import { ConductedRunner } from './conducted-runner';
+import { dataSourceOf } from './data-source-of';
 import { abandonOpenChild } from './nested-transaction';
 import { runnerState } from './runner-state';
 import type { TransactionGuard } from './transaction-guard';
@@ -17,7 +18,7 @@ export function joinHandDriven(runner: QueryRunner, guard: TransactionGuard): Tr
   if (!runner.isTransactionActive || runner.isReleased) return undefined;
   const conductor = ConductedRunner.of(runner, guard);
   if (conductor.outer) return conductor.outer;
-  const scope = new TransactionScope(runner.dataSource, runner, undefined, undefined, 0);
+  const scope = new TransactionScope(dataSourceOf(runner), runner, undefined, undefined, 0);
   conductor.adopt(scope);
 
   const commitTransaction = runner.commitTransaction.bind(runner);

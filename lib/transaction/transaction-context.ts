@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { DataSource, QueryRunner } from 'typeorm';
+import { dataSourceOf } from './data-source-of';
 import type { TransactionScope } from './transaction-scope';
 
 /** The scopes that the running code is in, one per data source at most. */
@@ -15,7 +16,7 @@ export function currentScope(dataSource: DataSource): TransactionScope | undefin
 
 /** The scope of the calling code, if it is a scope on this very runner. */
 export function currentScopeOn(runner: QueryRunner): TransactionScope | undefined {
-  const scope = currentScope(runner.dataSource);
+  const scope = currentScope(dataSourceOf(runner));
   return scope?.runner === runner ? scope : undefined;
 }
 

@@ -3,6 +3,7 @@ import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { AfterCommitUnsupportedError } from './after-commit-unsupported.error';
 import { bridgeGuard, isBridged } from './bridge';
 import { DataSourceNotBridgedError } from './data-source-not-bridged.error';
+import { dataSourceOf } from './data-source-of';
 import { ForeignManagerError } from './foreign-manager.error';
 import { joinHandDriven } from './hand-driven';
 import { OwnTransactionSource } from './own-transaction-source';
@@ -58,7 +59,7 @@ export class Transactions {
    */
   resolve({ manager }: ExplicitTransaction = {}): EntityManager | undefined {
     if (!manager) return this.active();
-    if (manager.dataSource !== this.dataSource) throw new ForeignManagerError();
+    if (dataSourceOf(manager) !== this.dataSource) throw new ForeignManagerError();
     const runner = ownRunner(manager);
     // Without a runner of its own it joins what is active, like everything else.
     if (!runner) return this.active();

@@ -150,7 +150,9 @@ describe('the bridge', () => {
     };
     try {
       expect(() => installBridge(dataSource, guard)).toThrow(BridgeIncompatibleError);
-      expect(() => installBridge(dataSource, guard)).toThrow(/TypeORM 1\.1\.1: a manager does not take/);
+      expect(() => installBridge(dataSource, guard)).toThrow(
+        /TypeORM \d+\.\d+\.\d+: a manager does not take/,
+      );
       expect(isBridged(dataSource)).toBe(false);
     } finally {
       Object.defineProperty(DataSource.prototype, 'createEntityManager', original);

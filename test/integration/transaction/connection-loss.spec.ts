@@ -74,7 +74,10 @@ describe('C05: the server kills a connection inside a transaction', () => {
       pid = await pidOf((sql) => dataSource.query(sql));
       await kill(pid);
       await waitFor('the client to notice', () => manager.queryRunner?.isReleased);
-      await use(dataSource);
+      await use(dataSource).catch((error: unknown) => {
+        expect(error).toBeInstanceOf(ConnectionLostError); // also for those who look at it inside
+        throw error;
+      });
     });
     await expect(failed).rejects.toBeInstanceOf(ConnectionLostError);
     await expect(failed).rejects.toMatchObject({
