@@ -39,5 +39,5 @@ export function inboxOutboxTables(options: TableOptions = {}): InboxOutboxTables
  * @param options the same table options as given to the module
  */
 export function inboxOutboxEntities(options: TableOptions = {}): EntitySchema[] {
-  return Object.values(inboxOutboxTables(options)) as EntitySchema[];
+  return Object.values(inboxOutboxTables(options));
 }
