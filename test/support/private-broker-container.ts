@@ -49,7 +49,7 @@ export async function startBrokerContainer({ config = '' }: PrivateBrokerOptions
     await close();
     throw error;
   }
-  registerControl(url, ctl);
+  registerControl(url, { file: 'docker', args: ['exec', '-i', name, 'rabbitmqctl'] });
   return {
     url,
     port,

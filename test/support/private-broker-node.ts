@@ -62,7 +62,7 @@ class BrokerNode implements PrivateBroker {
       spawn: () => spawnNode({ sbin, folder, env }),
       answers: () => brokerAnswers(url),
     });
-    registerControl(url, (...args) => this.ctl(...args));
+    registerControl(url, { file: join(sbin, 'rabbitmqctl'), options: { env, cwd: folder } });
   }
 
   start(): Promise<void> {

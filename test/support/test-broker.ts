@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { ChannelModel, ConfirmChannel, connect, GetMessage, Options } from 'amqplib';
 import { Collector, startCollector } from './message-collector';
-import { QueueDepth, queueWatch } from './queue-depth';
+import { DrainOptions, QueueDepth, QueueWatch } from './queue-depth';
 import { AMQP_URL } from './servers';
-import { WaitOptions } from './wait-for';
 
 export interface TestBroker {
   readonly url: string;
@@ -28,9 +27,12 @@ export interface TestBroker {
   drain(queue: string): Promise<GetMessage[]>;
   /** Consumes from now on and records everything that arrives. */
   collect(queue: string): Promise<Collector>;
+  /** Messages ready, straight from AMQP: cheap enough to be asked in a loop. */
+  ready(queue: string): Promise<number>;
+  /** Ready and unacked; the first call starts a rabbitmqctl (a second, more on a busy machine). */
   queueDepth(queue: string): Promise<QueueDepth>;
   /** Waits until the queue holds nothing: neither ready nor unacked (see queue-depth.ts for how unacked is known). */
-  drained(queue: string, options?: WaitOptions & { idle?: () => boolean | Promise<boolean> }): Promise<void>;
+  drained(queue: string, options?: DrainOptions): Promise<void>;
   /** Deletes what has this prefix and was named here, then disconnects. May be called twice. */
   close(): Promise<void>;
 }
@@ -49,7 +51,7 @@ export async function openTestBroker(url: string = AMQP_URL): Promise<TestBroker
   };
   const queue = remember(queues);
   const exchange = remember(exchanges);
-  const watch = queueWatch(connection, url);
+  const watch = new QueueWatch(connection, url);
 
   const publish: TestBroker['publish'] = (target, routingKey, payload, options = {}) =>
     new Promise((resolve, reject) => {
@@ -88,9 +90,11 @@ export async function openTestBroker(url: string = AMQP_URL): Promise<TestBroker
       return taken;
     },
     collect: (name) => startCollector(connection, name),
+    ready: async (name) => (await watch.ready(name)).ready,
     queueDepth: (name) => watch.depth(name),
     drained: (name, options) => watch.drained(name, options),
     close() {
+      watch.end();
       closing ??= tidyUp(connection, url, { queues, exchanges });
       return closing;
     },

@@ -64,7 +64,7 @@ describe('startPrivateBroker', () => {
       () => 'confirmed',
       () => 'unknown',
     );
-    await waitFor('the message', async () => (await direct.queueDepth(queue)).ready === 1);
+    await waitFor('the message', async () => (await direct.ready(queue)) === 1);
     proxy.cut();
     expect(await confirm).toBe('unknown');
     proxy.resume();
