@@ -33,7 +33,7 @@ export const failed = () => failures;
 export async function until(
   description: string,
   holds: () => Promise<boolean> | boolean,
-  seconds = 20,
+  seconds = 30,
 ): Promise<void> {
   const deadline = Date.now() + seconds * 1000;
   while (!(await holds())) {

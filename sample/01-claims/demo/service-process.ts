@@ -26,10 +26,12 @@ export class ServiceProcess {
     for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
     }
-    await until(`${this.name} is up`, () => {
+    const isUp = () => {
       if (hasEnded(child)) throw new Error(`${this.name} did not start\n${this.output}`);
       return this.output.includes('is up');
-    });
+    };
+    // Long, for a busy machine.
+    await until(`${this.name} is up`, isUp, 60);
   }
 
   /** Arms a SIGKILL at that moment. Resolves when the process is gone. */
