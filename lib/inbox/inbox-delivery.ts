@@ -52,6 +52,7 @@ export interface InboxDeliveryParts {
  */
 export class InboxDelivery {
   private readonly logger = new Logger('Inbox');
+  private readonly warned = new Set<string>();
 
   constructor(private readonly parts: InboxDeliveryParts) {}
 
@@ -112,7 +113,7 @@ export class InboxDelivery {
     try {
       const id = readMessageId(message, policy.messageId);
       if (id !== undefined) return { ...delivery, key: { consumer: policy.consumer, messageId: id } };
-      if (policy.onMissingId === 'process') return { ...delivery, key: undefined };
+      if (policy.onMissingId === 'process') return this.unprotected(delivery);
       if (policy.onMissingId === 'reject') throw new MissingMessageIdError(policy.consumer);
       return { ...delivery, key: { consumer: policy.consumer, messageId: fingerprintOf(message) } };
     } catch (error) {
@@ -120,6 +121,18 @@ export class InboxDelivery {
       this.logger.error(`A message for ${policy.consumer} is rejected. ${text}`, stack);
       return undefined;
     }
+  }
+
+  private unprotected(delivery: Delivery): IdentifiedDelivery {
+    const { consumer } = delivery.policy;
+    if (!this.warned.has(consumer)) {
+      this.warned.add(consumer);
+      this.logger.warn(
+        `A message for ${consumer} has no id and is handled without protection from duplicates, as onMissingId: 'process' ` +
+          'says. Further ones are not reported.',
+      );
+    }
+    return { ...delivery, key: undefined };
   }
 
   /** Step 1. @returns the count, or what settles the message */
