@@ -1,5 +1,6 @@
 import { DispatchSetup } from '../outbox-dispatch/dispatch-setup';
 import { type PrivateBroker, startPrivateBroker } from '../../support/private-broker';
+import { openTestBroker } from '../../support/test-broker';
 import { waitFor } from '../../support/wait-for';
 
 /** What only a broker of one's own can be made to do. */
@@ -116,7 +117,6 @@ describe('The transport and a broker in trouble', () => {
     for (const row of await setup.rows()) expect(row).toMatchObject({ attempts: 0, status: 'ready' });
     await broker.startApp();
     await waitFor('all to be sent', async () => (await setup.rows()).length === 0);
-    const { openTestBroker } = await import('../../support/test-broker');
     const fresh = await openTestBroker(broker.url);
     const arrived = (await fresh.drain(queue)).map((each) => each.properties.messageId as string);
     await fresh.close();
