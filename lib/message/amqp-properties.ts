@@ -71,7 +71,11 @@ export function checkProperties(properties: AmqpProperties): AmqpProperties {
     const value = properties[name];
     if (value !== undefined) checked.push([name, checks[name](name, value)]);
   }
-  return Object.fromEntries(checked);
+  const { deliveryMode, ...rest } = Object.fromEntries(checked) as AmqpProperties;
+  // One name for it, so that a default for the other cannot win over what was given; amqplib lets `persistent` win too.
+  return deliveryMode === undefined
+    ? rest
+    : { persistent: deliveryMode === true || deliveryMode === 2, ...rest };
 }
 
 function boolean(field: string, value: unknown): boolean {

@@ -25,7 +25,16 @@ describe('AMQP properties', () => {
       expiration: '60000',
       CC: ['one'],
     });
-    expect(checkProperties({ deliveryMode: 2 })).toEqual({ deliveryMode: 2 });
+  });
+
+  it('know one name for persistence', () => {
+    const persistent = (properties: AmqpProperties) => checkProperties(properties).persistent;
+    expect([1, 2, false, true].map((deliveryMode) => persistent({ deliveryMode }))).toEqual([
+      ...[false, true],
+      ...[false, true],
+    ]);
+    expect(checkProperties({ deliveryMode: 2, persistent: false })).toEqual({ persistent: false });
+    expect(checkProperties({})).toEqual({});
   });
 
   it.each<[string, unknown]>([
