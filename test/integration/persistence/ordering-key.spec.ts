@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { QueryRunner } from 'typeorm';
 import { isRetryable } from '../../../lib/persistence/postgres/errors';
 import { outboxRow } from './messages';
-import { inTransaction, openPostgres, type Postgres } from './postgres';
+import { inTransaction, openPostgres, waitUntilBlocked, type Postgres } from './postgres';
 
 /*
  * The trial of protocol P2: for each key the order of the sequence is the order of the commits. Each transaction publishes
@@ -150,7 +150,7 @@ describe('Publishing with an ordering key (P2)', () => {
           names.set(await publish(a, 'A'), 'first');
           await b.startTransaction();
           const second = publish(b, 'A');
-          await waitUntilBlocked();
+          await waitUntilBlocked(pg);
           names.set(await publish(c, 'B'), 'other key');
           await a.commitTransaction();
           names.set(await second, 'second');
@@ -162,17 +162,6 @@ describe('Publishing with an ordering key (P2)', () => {
       'SELECT message_id AS id FROM outbox_message ORDER BY seq',
     );
     return rows.map((row) => names.get(row.id)!);
-  }
-
-  async function waitUntilBlocked(): Promise<void> {
-    for (;;) {
-      const blocked = await pg.database.query(
-        `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-      );
-      if (blocked.length > 0) return;
-      await sleep(5);
-    }
   }
 });
 

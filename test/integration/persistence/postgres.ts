@@ -3,6 +3,7 @@ import type { Dialect } from '../../../lib/persistence/dialect';
 import { createDialect } from '../../../lib/persistence/dialects';
 import { createTables, type InboxOutboxTables, type TableOptions } from '../../../lib/persistence/tables';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
+import { waitFor } from '../../support/wait-for';
 
 /** A database of its own with the module's tables, and the statements for it. */
 export interface Postgres {
@@ -65,4 +66,18 @@ export async function inTransaction<T>(
     await runner.rollbackTransaction();
     throw error;
   }
+}
+
+/** Until some connection of the database waits for a lock. */
+export async function waitUntilBlocked({ database }: Postgres): Promise<void> {
+  await waitFor(
+    'a connection that waits for a lock',
+    async () =>
+      (
+        await database.query(
+          `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        )
+      ).length > 0,
+    { interval: 5 },
+  );
 }
