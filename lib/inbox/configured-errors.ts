@@ -22,7 +22,7 @@ export function markAsOurs(
   ours: MessageErrorHandler,
   original: MessageErrorHandler | undefined,
 ): MessageErrorHandler {
-  return Object.assign(ours, { [REPLACES]: { original: withoutOurs(original) } });
+  return Object.assign(ours, { [REPLACES]: { original } });
 }
 
 export function withoutOurs(handler: MessageErrorHandler | undefined): MessageErrorHandler | undefined {

@@ -1,6 +1,6 @@
 import type { MessageErrorHandler, RabbitHandlerConfig } from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
-import { configuredErrors, markAsOurs, type ConfiguredErrors } from './configured-errors';
+import { configuredErrors, markAsOurs, withoutOurs, type ConfiguredErrors } from './configured-errors';
 import type { Delivery } from './delivery';
 import type { Subscription } from './handler-checks';
 import type { InboundMessage } from './inbound-message';
@@ -20,21 +20,29 @@ type RawMessage = Parameters<MessageErrorHandler>[1];
  * here for whatever fails before our interceptor is reached, and by default requeues that at full speed.
  *
  * @param registered the handlers that share the configuration: more than one where subclasses inherit the method
+ * @returns puts back what was there; golevelup has a copy by the time an application runs
  */
 export function protectErrorPath(
   config: RabbitHandlerConfig | undefined,
   subscriptions: readonly Subscription[],
   registered: readonly RegisteredHandler[],
   inboxes: Inboxes,
-): void {
+): () => void {
+  const undo: (() => void)[] = [];
   for (const subscription of subscriptions) {
     const { entry } = subscription;
     const ofEntry = entry && (Object.hasOwn(entry, 'errorHandler') || entry.errorBehavior !== undefined);
     const target = ofEntry ? entry : config;
     if (!target) continue;
     const path = new ErrorPath(configuredErrors(subscription), registered, inboxes);
-    target.errorHandler = markAsOurs((...args) => path.handle(...args), target.errorHandler);
+    const before = withoutOurs(target.errorHandler);
+    target.errorHandler = markAsOurs((...args) => path.handle(...args), before);
+    undo.push(() => {
+      if (before) target.errorHandler = before;
+      else delete target.errorHandler;
+    });
   }
+  return () => undo.forEach((each) => each());
 }
 
 /**
@@ -88,7 +96,8 @@ class ErrorPath {
       message: message as unknown as InboundMessage,
       handle: () => Promise.reject(new Error('It has failed before')),
     };
-    return handler.inbox.deliveries.settleFailure(delivery, error, answer !== undefined);
+    const counted = answer?.settlement.kind === 'throw' ? answer.settlement.deliveries : undefined;
+    return handler.inbox.deliveries.settleFailure(delivery, error, counted);
   }
 
   /** An application's own error handler may run into the closed channel too. */

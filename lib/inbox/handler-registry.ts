@@ -23,6 +23,7 @@ import { warnOfLostRejections } from './rejection-warning';
 export class HandlerRegistry implements OnModuleInit {
   private readonly logger = new Logger('Inbox');
   private readonly handlers = new Map<object, Map<string, RegisteredHandler>>();
+  private readonly undo: (() => void)[] = [];
 
   constructor(
     private readonly discovery: DiscoveryService,
@@ -43,11 +44,11 @@ export class HandlerRegistry implements OnModuleInit {
       subscribed.push({ handler, subscriptions: subscriptionsOf(handler, connections) });
     }
     const owners = new Map<string, DiscoveredHandler>();
-    for (const { handler } of subscribed) this.register(handler, owners);
+    for (const each of subscribed) this.register(each.handler, each.subscriptions, owners);
     for (const { handler, subscriptions } of subscribed) {
       const sharing = subscribed.filter((other) => other.handler.config === handler.config);
       const registered = sharing.map((each) => this.of(each.handler));
-      protectErrorPath(handler.config, subscriptions, registered, this.inboxes);
+      this.undo.push(protectErrorPath(handler.config, subscriptions, registered, this.inboxes));
       warnOfLostRejections(this.of(handler), subscriptions, this.logger);
     }
   }
@@ -60,11 +61,20 @@ export class HandlerRegistry implements OnModuleInit {
     return this.handlers.get(classRef)?.get(propertyKey);
   }
 
+  /** Leaves golevelup's configuration of the handlers as it was. Call it when the application has stopped. */
+  dispose(): void {
+    for (const undo of this.undo.splice(0)) undo();
+  }
+
   private of({ classRef, metadata }: DiscoveredHandler): RegisteredHandler {
     return this.find(classRef, metadata.propertyKey) as RegisteredHandler;
   }
 
-  private register(handler: DiscoveredHandler, owners: Map<string, DiscoveredHandler>): void {
+  private register(
+    handler: DiscoveredHandler,
+    subscriptions: readonly Subscription[],
+    owners: Map<string, DiscoveredHandler>,
+  ): void {
     const { classRef, metadata } = handler;
     const inbox = this.inboxOf(handler);
     const policy = inbox.policyOf(metadata, classRef);
@@ -73,8 +83,12 @@ export class HandlerRegistry implements OnModuleInit {
     const owner = owners.get(identity);
     if (owner) throw clash(handler, owner, policy.consumer);
     owners.set(identity, handler);
+    const decode = decoderOf(subscriptions);
     const methods = this.handlers.get(classRef) ?? new Map<string, RegisteredHandler>();
-    this.handlers.set(classRef, methods.set(metadata.propertyKey, { name: handler.name, inbox, policy }));
+    this.handlers.set(
+      classRef,
+      methods.set(metadata.propertyKey, { name: handler.name, inbox, policy, decode }),
+    );
   }
 
   private inboxOf(handler: DiscoveredHandler): Inbox {
@@ -104,6 +118,13 @@ export class HandlerRegistry implements OnModuleInit {
       return undefined; // The application has no RabbitMQModule.
     }
   }
+}
+
+/** Where several subscriptions have deserializers of their own, they decode the same messages, so any will do. */
+function decoderOf([subscription]: readonly Subscription[]): RegisteredHandler['decode'] {
+  const { effective, connection } = subscription ?? {};
+  const decode = effective?.deserializer ?? connection?.configuration.deserializer;
+  return (message) => decode?.(message.content, message as never) as unknown;
 }
 
 /** A class among both controllers and providers is subscribed once when golevelup does not look at controllers. */

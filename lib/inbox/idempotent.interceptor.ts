@@ -5,6 +5,7 @@ import { HandlerRegistry } from './handler-registry';
 import type { InboundMessage } from './inbound-message';
 import { metadataOfFunction } from './idempotent.metadata';
 import { Inboxes } from './inboxes';
+import { restorePayload } from './payload';
 import type { RegisteredHandler } from './registered-handler';
 import type { Settlement } from './settlement';
 
@@ -29,15 +30,21 @@ export class IdempotentInterceptor implements NestInterceptor {
     const handler = metadata && this.handlers.find(context.getClass(), metadata.propertyKey);
     // One that is not registered is stopped by its ProtectionCheck.
     if (!handler) return next.handle();
-    return from(this.handle(handler, context.getArgByIndex<InboundMessage>(1), next));
+    const [payload, message] = context.getArgs<[unknown, InboundMessage]>();
+    return from(this.handle(handler, payload, message, next));
   }
 
   private async handle(
     handler: RegisteredHandler,
+    payload: unknown,
     message: InboundMessage,
     next: CallHandler,
   ): Promise<unknown> {
-    const handle = () => lastValueFrom<unknown, undefined>(next.handle(), { defaultValue: undefined });
+    let runs = 0;
+    const handle = () => {
+      if (runs++ > 0 && typeof payload === 'object') restorePayload(payload, handler.decode(message));
+      return lastValueFrom<unknown, undefined>(next.handle(), { defaultValue: undefined });
+    };
     const settlement = await this.inboxes.running.track((abort) =>
       handler.inbox.deliveries.settle({ policy: handler.policy, message, handle }, abort),
     );

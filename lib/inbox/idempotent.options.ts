@@ -38,7 +38,9 @@ export interface IdempotentOptions {
   onDuplicate?: OnDuplicate;
   /**
    * Default: the module's, `'reject'`. See {@link OnFailure}. A handler that answers with golevelup's `Nack` has failed
-   * too, and the `Nack`'s own `requeue` counts more than this option.
+   * too, and the `Nack`'s own `requeue` counts more than this option. golevelup's `errorHandler` and `errorBehavior` are
+   * about what fails before the handler is reached (an undecodable body, a guard); without them this option is for that too.
+   * With `'requeue'` each redelivery counts towards the module's `maxAttempts`, after which the message is dead.
    */
   onFailure?: OnFailure;
   /**

@@ -70,19 +70,26 @@ export class InboxDelivery {
     }
   }
 
-  /** What failed without having reached the handler: an undecodable body, a guard, an interceptor around. */
-  async settleFailure(delivery: Delivery, error: unknown, counted: boolean): Promise<Settlement> {
+  /**
+   * What failed outside of the inbox: an undecodable body, a guard, a transaction of the application around. It cannot be
+   * tried again in place, so what the database is to blame for comes again from the broker.
+   *
+   * @param counted how often the message was redelivered, where that is known already
+   */
+  async settleFailure(delivery: Delivery, error: unknown, counted?: number): Promise<Settlement> {
+    const transient = this.parts.transaction.isTransient(error);
+    const policy = transient ? { ...delivery.policy, onFailure: 'requeue' as const } : delivery.policy;
     try {
-      const identified = this.identify(delivery);
+      const identified = this.identify({ ...delivery, policy });
       if (!identified) return reject;
       const { key } = identified;
-      if (!key || counted || !delivery.message.fields.redelivered) {
-        return await this.parts.failures.apply(identified, error, 0);
+      let deliveries = counted ?? 0;
+      if (key && counted === undefined && delivery.message.fields.redelivered) {
+        const outcome = await this.parts.lane.run(() => this.count(identified, key));
+        if (typeof outcome !== 'number') return outcome;
+        deliveries = outcome;
       }
-      const outcome = await this.parts.lane.run(() => this.count(identified, key));
-      return typeof outcome === 'number'
-        ? await this.parts.failures.apply(identified, error, outcome)
-        : outcome;
+      return await this.parts.failures.apply(identified, error, deliveries);
     } catch (unexpected) {
       if (!(unexpected instanceof ShuttingDownError)) throw unexpected;
       return requeue;
@@ -93,7 +100,7 @@ export class InboxDelivery {
     const { key, message } = delivery;
     let deliveries = 0;
     const handle = () =>
-      this.parts.transaction.isJoined ? this.join(delivery, abort) : this.handle(delivery, abort);
+      this.parts.transaction.isJoined ? this.join(delivery, deliveries, abort) : this.handle(delivery, abort);
     const suspect = async (key: InboxKey) => {
       const outcome = await this.count(delivery, key);
       if (typeof outcome !== 'number') return outcome;
@@ -194,11 +201,15 @@ export class InboxDelivery {
    * Once, in a savepoint of the application's transaction. What fails is thrown, so that the application's transaction can
    * roll back too; the failure policy comes after its end, when golevelup hands the error over.
    */
-  private async join(delivery: IdentifiedDelivery, abort: AbortSignal): Promise<Settlement> {
+  private async join(
+    delivery: IdentifiedDelivery,
+    deliveries: number,
+    abort: AbortSignal,
+  ): Promise<Settlement> {
     const attempt = await this.parts.transaction.run(delivery, abort);
     if (attempt.kind === 'handled') return { kind: 'ack', value: attempt.value, provisional: true };
     if (attempt.kind === 'duplicate') return this.skip(delivery);
-    return { kind: 'throw', error: attempt.error };
+    return { kind: 'throw', error: attempt.error, deliveries };
   }
 
   private skip(delivery: IdentifiedDelivery): Settlement {

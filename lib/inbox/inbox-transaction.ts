@@ -57,6 +57,11 @@ export class InboxTransaction {
     return this.transactions.active() !== undefined;
   }
 
+  /** Nothing was wrong with the message: the database is away, or two transactions got into each other's way. */
+  isTransient(error: unknown): boolean {
+    return this.dialect.isConnectionFault(error) || this.dialect.isRetryable(error);
+  }
+
   /** @param abort fires when a shutdown cannot wait any longer */
   async run(delivery: IdentifiedDelivery, abort: AbortSignal): Promise<Attempt> {
     const { isolationLevel } = delivery.policy;

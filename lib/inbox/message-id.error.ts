@@ -19,5 +19,5 @@ export class MessageIdError extends Error {
 
 function shortened(value: unknown): string {
   const text = inspect(value, { depth: 1, breakLength: Infinity });
-  return text.length > 120 ? `${text.slice(0, 120)}… (${text.length} characters)` : text;
+  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 }

@@ -18,8 +18,10 @@ export function readMessageId(
   if (value === undefined || value === null) return undefined;
   const id = asText(value);
   if (id.trim() === '') return undefined;
-  if (Buffer.byteLength(id) > MAX_KEY_BYTES)
-    throw new MessageIdError(id, `is longer than ${MAX_KEY_BYTES} bytes`);
+  const bytes = Buffer.byteLength(id);
+  if (bytes > MAX_KEY_BYTES) {
+    throw new MessageIdError(id, `is longer than ${MAX_KEY_BYTES} bytes (it has ${bytes})`);
+  }
   // Databases refuse the first as text, and encoding replaces the second: two ids would become one.
   if (id.includes('\0')) throw new MessageIdError(id, 'contains a NUL character');
   if (/\p{Surrogate}/u.test(id)) throw new MessageIdError(id, 'is not well-formed Unicode');

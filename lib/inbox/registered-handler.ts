@@ -1,4 +1,5 @@
 import type { HandlerPolicy } from './delivery';
+import type { InboundMessage } from './inbound-message';
 import type { Inbox } from './inbox';
 
 /** An `@Idempotent()` handler that golevelup will call. */
@@ -7,4 +8,6 @@ export interface RegisteredHandler {
   readonly name: string;
   readonly inbox: Inbox;
   readonly policy: HandlerPolicy;
+  /** Decodes a message's body as golevelup does. */
+  readonly decode: (message: InboundMessage) => unknown;
 }

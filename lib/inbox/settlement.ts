@@ -9,7 +9,7 @@ export type Settlement =
     }
   | { readonly kind: 'nack'; readonly requeue: boolean }
   /** Left to what is around: a transaction of the application has to be rolled back first. */
-  | { readonly kind: 'throw'; readonly error: unknown };
+  | { readonly kind: 'throw'; readonly error: unknown; readonly deliveries: number };
 
 export const ack = (value?: unknown): Settlement => ({ kind: 'ack', value });
 export const reject: Settlement = { kind: 'nack', requeue: false };

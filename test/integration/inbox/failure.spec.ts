@@ -144,6 +144,16 @@ describe('a handler that fails', () => {
     expect(logged(app, 'error')).toEqual([]);
   });
 
+  it('a handler that changes its payload gets it as it was when it is run again', async () => {
+    const queue = setup.broker.queue('spoilt');
+    const app = await setup.started('consumer-app', { queue });
+    const steps = ['effect', `sql 1 ${raise('40001')}`];
+    await setup.broker.sendToQueue(queue, { n: 1, steps: ['spoil', ...steps] }, { messageId: 'spoilt' });
+    await app.waitFor('ack');
+    expect(app.events<{ n: number }>('run').map(({ n }) => n)).toEqual([1, 1]);
+    expect(await setup.effectCount('spoilt')).toBe(1);
+  });
+
   it('40001 at COMMIT: run again at once', async () => {
     await setup.database.query(`
       CREATE SEQUENCE commits;
