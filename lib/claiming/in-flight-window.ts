@@ -14,7 +14,8 @@ export class InFlightWindow {
 
   leave(): void {
     this.used--;
-    this.waiting.shift()?.();
+    // More than one, since the first may not need the room any longer.
+    while (this.used < this.size && this.waiting.length > 0) this.waiting.shift()?.();
   }
 
   /** Calls back once, when a place has become free; first come, first served. */

@@ -80,7 +80,7 @@ export class OutboxBatch {
     await this.claim.endRenewal();
     const counts = noCounts();
     const settlement = this.settlement(counts);
-    const settled = await persistUntil(() => this.use.store.settle(settlement), {
+    const settled = await persistUntil(() => this.settle(settlement), {
       goOn: () => this.claim.valid && !this.givenUp,
       onFailure: (error) => this.noteFailure(error),
     });
@@ -140,6 +140,31 @@ export class OutboxBatch {
     }
     counts.sent = sent.length;
     return { token: this.claim.token, sent, failed, released, keepSent: this.use.keepSent };
+  }
+
+  private async settle(settlement: Settlement): Promise<void> {
+    const { store, logger } = this.use;
+    const others = this.claim.messages.length - (await store.settle(settlement));
+    if (others > 0)
+      logger.warn(`${others} messages of a batch were left alone: they have a new owner or are gone`);
+    this.report(settlement.failed);
+  }
+
+  /** One line each per batch: a thousand messages may fail for one reason. */
+  private report(failed: readonly FailedMessage[]): void {
+    const { logger } = this.use;
+    const dead = failed.filter(({ next }) => next === 'dead');
+    const retried = failed.filter(({ next }) => next !== 'dead');
+    if (dead.length > 0) logger.error(`Messages are dead: ${this.describe(dead)}`);
+    if (retried.length > 0)
+      logger.warn(`Messages failed and are tried again later: ${this.describe(retried)}`);
+  }
+
+  private describe(failed: readonly FailedMessage[]): string {
+    const [first] = failed;
+    const message = this.claim.messages.find(({ seq }) => seq === first?.seq);
+    const others = failed.length > 1 ? ` (and ${failed.length - 1} more)` : '';
+    return `${message?.messageId} to "${message?.exchange}" with "${message?.routingKey}"${others}: ${first?.error}`;
   }
 
   /** One line per batch: during an outage each attempt fails in the same way. */

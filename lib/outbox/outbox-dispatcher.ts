@@ -109,11 +109,7 @@ export class OutboxDispatcher {
   async runOnce(): Promise<PassResult> {
     while (this.running) await this.running.catch(() => undefined);
     if (this.stopped) return { ...noCounts(), end: 'stopped' };
-    try {
-      return await this.interval.outside(() => this.runPass(() => true));
-    } finally {
-      if (!this.interval.active) await this.leader.resign();
-    }
+    return this.interval.outside(() => this.runPass(() => true));
   }
 
   /** Something was committed: look now and not at the next poll. Cheap, and many calls make one pass. Never throws. */
@@ -165,11 +161,20 @@ export class OutboxDispatcher {
       wanted,
     });
     this.pass = pass;
-    this.running = pass.run().finally(() => {
+    this.running = this.perform(pass).finally(() => {
       this.running = undefined;
       this.pass = undefined;
     });
     return this.running;
+  }
+
+  private async perform(pass: DispatchPass): Promise<PassResult> {
+    try {
+      return await pass.run();
+    } finally {
+      // A single pass, or one during which a user has deleted the interval: nothing would work under this leadership.
+      if (!this.interval.active && !this.stopped) await this.leader.resign();
+    }
   }
 
   private ended({ end, sent }: PassResult): void {

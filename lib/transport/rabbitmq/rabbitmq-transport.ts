@@ -51,14 +51,16 @@ export class RabbitMqTransport implements Transport {
     } catch (thrown) {
       return { kind: 'failed', error: (thrown as Error).message };
     }
+    let written = false;
     for (let chances = 3; chances > 0 && !this.suspects.isSuspect(message); chances--) {
       const outcome = await this.publish(this.shared, message, limits);
-      if (outcome.kind !== 'lost' || !outcome.fault.byMessage) return told(outcome);
+      if (outcome.kind !== 'lost' || !outcome.fault.byMessage) return told(outcome, written);
+      written = true;
       const verdict = this.suspects.judge(message, outcome.fault);
       if (verdict === 'guilty') return { kind: 'failed', error: outcome.fault.error };
-      if (verdict === 'suspect') break;
     }
-    return this.sendInLane(message, limits);
+    const outcome = await this.sendInLane(message, limits);
+    return told(outcome, written);
   }
 
   async close(): Promise<void> {
@@ -114,15 +116,17 @@ type Unsent = Extract<SendOutcome, { kind: 'unsent' }>;
 
 const unsent = (error: string): Unsent => ({ kind: 'unsent', error });
 
-/** What the channel knows, in the words of the port. */
-function told(outcome: PublishOutcome | Unsent): SendOutcome {
+/** What the channel knows, in the words of the port. @param before whether the message was written once already */
+function told(outcome: PublishOutcome | SendOutcome, before = false): SendOutcome {
   switch (outcome.kind) {
     case 'unanswered':
       return { kind: 'unknown', error: outcome.error };
     case 'lost':
       return { kind: 'unknown', error: outcome.fault.error };
     case 'closed':
-      return unsent(outcome.fault.error);
+      return { kind: before ? 'unknown' : 'unsent', error: outcome.fault.error };
+    case 'unsent':
+      return { kind: before ? 'unknown' : 'unsent', error: outcome.error };
     default:
       return outcome;
   }

@@ -152,7 +152,8 @@ describe('The order of messages with one key', () => {
     const dispatcher = setup.dispatcher();
     const before = performance.now();
     expect(await dispatcher.runOnce()).toMatchObject({ sent: 1 });
-    expect(performance.now() - before).toBeLessThan(1_000);
+    // A pass that waits for the open transaction would not return at all.
+    expect(performance.now() - before).toBeLessThan(5_000);
     expect((await setup.broker.drain(queue)).map((each) => each.properties.messageId as string)).toEqual([
       'B',
     ]);

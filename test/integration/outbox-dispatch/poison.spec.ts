@@ -125,7 +125,8 @@ describe('A message that closes the channel', () => {
     const collector = await setup.broker.collect(queue);
     const dispatcher = setup.dispatcher({ batchSize: 100, maxAttempts: 5, backoff: { initialDelay: '1s' } });
     dispatcher.start();
-    await collector.count(20, { timeout: 3_000 });
+    // In half a second on an idle machine; the bad ones have 15 s until they are dead.
+    await collector.count(20, { timeout: 12_000 });
     const [dead] = await setup.database.query(
       "SELECT count(*)::int AS n FROM outbox_message WHERE status = 'dead'",
     );
