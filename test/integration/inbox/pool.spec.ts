@@ -42,4 +42,22 @@ describe('C04: handlers and a small pool', () => {
       expect(logged(app, 'warn').filter((text) => text.includes('Holding'))).toEqual([]);
     },
   );
+
+  it.each([2, 4])(
+    'C04: handlers that take a second connection do not wait for each other for ever, pool of %d',
+    async (poolSize) => {
+      const queue = setup.broker.queue(`second-${poolSize}`);
+      await setup.broker.assertQueue(queue, {
+        deadLetterExchange: '',
+        deadLetterRoutingKey: setup.deadLetters,
+      });
+      for (let n = 0; n < 10; n++) {
+        const steps = ['effect', 'sql SELECT pg_sleep(0.05)', 'outside'];
+        await setup.broker.sendToQueue(queue, { steps }, { messageId: `second-${poolSize}-${n}` });
+      }
+      const app = await setup.started('consumer-app', { queue, poolSize, prefetch: 20 });
+      await settled(10, app);
+      for (let n = 0; n < 10; n++) expect(await setup.effectCount(`second-${poolSize}-${n}`)).toBe(1);
+    },
+  );
 });
