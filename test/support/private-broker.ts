@@ -11,7 +11,7 @@ export interface PrivateBroker {
   /** The same after every restart. */
   readonly url: string;
   readonly port: number;
-  /** The node stays, its connections are closed and its port refuses: as in an upgrade. Takes about 2 s. */
+  /** The node stays, its connections are closed and its port refuses: as in an upgrade. */
   stopApp(): Promise<void>;
   /** Resolves when clients can log in again. */
   startApp(): Promise<void>;

@@ -1,5 +1,5 @@
 import { Channel, ChannelModel } from 'amqplib';
-import { ControlCommand, QueueConsole } from './queue-console';
+import { BrokerConsole, ControlCommand, erlangBinary } from './broker-console';
 import { waitFor, WaitOptions } from './wait-for';
 
 export interface QueueDepth {
@@ -30,7 +30,7 @@ export const forgetControl = (url: string) => controls.delete(hostOf(url));
  */
 export class QueueWatch {
   private channel: Promise<Channel> | undefined;
-  private readonly console: QueueConsole;
+  private readonly console: BrokerConsole;
   private readonly vhost: string;
 
   constructor(
@@ -39,7 +39,7 @@ export class QueueWatch {
   ) {
     const { pathname } = new URL(url);
     this.vhost = pathname.length > 1 ? decodeURIComponent(pathname.slice(1)) : '/';
-    this.console = new QueueConsole(controls.get(hostOf(url)) ?? { file: 'rabbitmqctl' });
+    this.console = new BrokerConsole(controls.get(hostOf(url)) ?? { file: 'rabbitmqctl' });
   }
 
   async ready(queue: string): Promise<{ ready: number; consumers: number }> {
@@ -51,7 +51,7 @@ export class QueueWatch {
   async depth(queue: string): Promise<QueueDepth> {
     const seen = await this.ready(queue);
     // Names of test queues are unique, so a node that does not have this one is another node.
-    const inside = await this.console.depth(this.vhost, queue).catch(() => undefined);
+    const inside = await this.inside(queue).catch(() => undefined);
     return { ...seen, ready: inside?.ready ?? seen.ready, unacked: inside?.unacked };
   }
 
@@ -76,6 +76,15 @@ export class QueueWatch {
 
   end(): void {
     this.console.end();
+  }
+
+  private async inside(queue: string): Promise<{ ready: number; unacked: number } | undefined> {
+    const answer = await this.console.evaluate(`
+      {ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(${erlangBinary(this.vhost)}, queue, ${erlangBinary(queue)})),
+      [{_, Ready}, {_, Unacked}] = rabbit_amqqueue:info(Q, [messages_ready, messages_unacknowledged]),
+      {Ready, Unacked}.`);
+    const [, ready, unacked] = /^\{(\d+),(\d+)\}$/.exec(answer) ?? [];
+    return ready === undefined ? undefined : { ready: Number(ready), unacked: Number(unacked) };
   }
 
   private async openChannel(): Promise<Channel> {

@@ -13,42 +13,47 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** Reads `vhost <tab> queue` per line and answers `ready unacked`, or `none` for a queue that the node does not have. */
+/** Reads Erlang expressions, one per line, and answers each with one line that starts with a marker. */
 const LOOP = `
   F = fun(F) -> case io:get_line("") of
     L when is_binary(L); is_list(L) ->
-      [V, Q] = binary:split(string:trim(unicode:characters_to_binary(L), trailing, [10, 13]), <<9>>),
       Answer = try
-        {ok, X} = rabbit_amqqueue:lookup(rabbit_misc:r(V, queue, Q)),
-        [{_, R}, {_, U}] = rabbit_amqqueue:info(X, [messages_ready, messages_unacknowledged]),
-        io_lib:format("~p ~p", [R, U])
-      catch _:_ -> "none" end,
-      io:format("~s~n", [Answer]),
+        {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(L)),
+        {ok, Parsed} = erl_parse:parse_exprs(Tokens),
+        {value, Value, _} = erl_eval:exprs(Parsed, []),
+        {done, Value}
+      catch _:Reason -> {failed, Reason} end,
+      io:format("~0p~n", [Answer]),
       F(F);
     _ -> ok
   end end, F(F).`;
 
+const ANSWER = /^\{(done|failed),(.*)\}$/;
+
 /**
- * Asks a node how many messages of a queue are delivered and unacked: AMQP does not tell.
- *
- * Starting rabbitmqctl takes a second, and many on a busy machine; so one is started at the first question, stays, and
- * answers the next ones within a millisecond or so. It ends with its input, thus also when the test process is killed.
+ * A standing rabbitmqctl. Starting one takes a second, and up to twenty on a busy machine; this one is started at the
+ * first question, stays, and answers the next ones within a few milliseconds. It survives stop_app, but not the node. It
+ * ends with its input, thus also when the test process is killed.
  */
-export class QueueConsole {
+export class BrokerConsole {
   private child: ChildProcessWithoutNullStreams | undefined;
   private readonly waiting: Waiting[] = [];
 
   constructor(private readonly command: ControlCommand) {}
 
-  /** `undefined` when the node has no such queue; rejects when rabbitmqctl is not there or not allowed. */
-  async depth(vhost: string, queue: string): Promise<{ ready: number; unacked: number } | undefined> {
+  /**
+   * The value of an Erlang expression (with its full stop), as Erlang prints it. Rejects when the expression fails, and
+   * when rabbitmqctl is not there, not allowed or has lost its node.
+   */
+  async evaluate(expression: string): Promise<string> {
     const child = (this.child ??= this.start());
     const line = await new Promise<string>((resolve, reject) => {
       this.waiting.push({ resolve, reject });
-      child.stdin.write(`${vhost}\t${queue}\n`);
+      child.stdin.write(`${expression.replace(/\s+/g, ' ')}\n`);
     });
-    const [ready, unacked] = line.split(' ').map(Number);
-    return ready === undefined || unacked === undefined ? undefined : { ready, unacked };
+    const [, outcome, value = ''] = ANSWER.exec(line) ?? [];
+    if (outcome !== 'done') throw new Error(`The node could not evaluate ${expression}: ${value}`);
+    return value;
   }
 
   end(): void {
@@ -58,13 +63,12 @@ export class QueueConsole {
 
   private start(): ChildProcessWithoutNullStreams {
     const { file, args = [], options } = this.command;
-    const oneLine = LOOP.replace(/\s+/g, ' ').trim();
-    const child = spawn(file, [...args, '-q', 'eval', oneLine], options ?? {});
+    const child = spawn(file, [...args, '-q', 'eval', LOOP.replace(/\s+/g, ' ').trim()], options ?? {});
     let complaint = '';
     child.stderr.on('data', (chunk: Buffer) => (complaint += chunk.toString()));
     child.stdin.on('error', () => undefined); // it has ended; 'close' says so to those who wait
     createInterface(child.stdout).on('line', (line) => {
-      if (/^(\d+ \d+|none)$/.test(line)) this.waiting.shift()?.resolve(line);
+      if (ANSWER.test(line)) this.waiting.shift()?.resolve(line);
     });
     child.on('error', (error) => (complaint += error.message));
     child.on('close', () => {
@@ -74,4 +78,9 @@ export class QueueConsole {
     });
     return child;
   }
+}
+
+/** Text as an Erlang binary, whatever characters it has. */
+export function erlangBinary(text: string): string {
+  return `<<${[...Buffer.from(text)].join(',')}>>`;
 }
