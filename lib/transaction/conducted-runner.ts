@@ -134,8 +134,11 @@ export class ConductedRunner {
       const control =
         this.control && typeof text === 'string' && CONTROL.test(text) ? this.control : undefined;
       if (this.outer && control?.kind !== 'rollback') {
-        await this.guard.assertOpen?.(this.runner);
-        if (text === 'COMMIT' && control) await this.guard.assertAlive(this.runner);
+        const answer =
+          text === 'COMMIT' && control
+            ? this.guard.assertAlive(this.runner)
+            : this.guard.assertOpen?.(this.runner);
+        if (answer) await answer;
         if (!(scope instanceof ClosingScope)) this.noteIntruder(scope ?? this.outer);
       }
       const result = await send(...args);

@@ -14,6 +14,8 @@ interface PgClient extends EventEmitter {
   getTransactionStatus?(): string | null;
 }
 
+const clients = new WeakMap<QueryRunner, PgClient>();
+
 /** Last status of clients that do not keep it themselves. */
 const observed = new WeakMap<PgClient, { status: TransactionStatus | undefined }>();
 
@@ -23,19 +25,21 @@ const observed = new WeakMap<PgClient, { status: TransactionStatus | undefined }
  * autocommit.
  */
 export class PostgresTransactionGuard implements TransactionGuard {
-  async assertAlive(runner: QueryRunner): Promise<void> {
-    const status = await statusOf(runner);
-    if (status === 'E') throw new TransactionAbortedError('failed');
-    if (status === 'I') throw new TransactionAbortedError('ended');
+  assertAlive(runner: QueryRunner): Promise<void> | void {
+    return withStatus(runner, (status) => {
+      if (status === 'E') throw new TransactionAbortedError('failed');
+      if (status === 'I') throw new TransactionAbortedError('ended');
+    });
   }
 
-  async assertOpen(runner: QueryRunner): Promise<void> {
-    if ((await statusOf(runner)) === 'I') throw new TransactionAbortedError('ended');
+  assertOpen(runner: QueryRunner): Promise<void> | void {
+    return withStatus(runner, (status) => {
+      if (status === 'I') throw new TransactionAbortedError('ended');
+    });
   }
 
-  async isIdle(runner: QueryRunner): Promise<boolean> {
-    const status = await statusOf(runner);
-    return status === 'I' || status === undefined;
+  isIdle(runner: QueryRunner): Promise<boolean> | boolean {
+    return withStatus(runner, (status) => status === 'I' || status === undefined);
   }
 
   async discard(runner: QueryRunner, reason: Error): Promise<void> {
@@ -63,17 +67,30 @@ export async function discardRunner(runner: QueryRunner, reason: Error): Promise
   }
 }
 
-/** pg's client of a runner that has not been released. */
+/** pg's client of a runner that has not been released. A runner keeps its client for life. */
 async function clientOf(runner: QueryRunner): Promise<PgClient> {
-  return (await runner.connect()) as PgClient;
+  const client = (await runner.connect()) as PgClient;
+  clients.set(runner, client);
+  return client;
 }
 
-async function statusOf(runner: QueryRunner): Promise<TransactionStatus | undefined> {
+/** Asks at once where the client is known and idle, which is nearly always: this runs before each statement. */
+function withStatus<T>(
+  runner: QueryRunner,
+  judge: (status: TransactionStatus | undefined) => T,
+): Promise<T> | T {
   // A released runner still gives its old client, which may be somebody else's by now.
-  if (runner.isReleased) return undefined;
-  const client = await clientOf(runner);
-  // The error of a statement arrives before the status that follows it.
-  if (client.readyForQuery === false) await untilReady(client);
+  if (runner.isReleased) return judge(undefined);
+  const client = clients.get(runner);
+  if (client && client.readyForQuery !== false) return judge(statusOf(client));
+  return clientOf(runner).then(async (found) => {
+    // The error of a statement arrives before the status that follows it.
+    if (found.readyForQuery === false) await untilReady(found);
+    return judge(statusOf(found));
+  });
+}
+
+function statusOf(client: PgClient): TransactionStatus | undefined {
   const status = client.getTransactionStatus ? client.getTransactionStatus() : observed.get(client)?.status;
   return status === 'I' || status === 'T' || status === 'E' ? status : undefined;
 }
