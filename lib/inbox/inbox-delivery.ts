@@ -173,7 +173,7 @@ export class InboxDelivery {
     for (;;) {
       const attempt = await gate.run(async () => {
         pauses.assertRunning();
-        return transaction.run(delivery, abort);
+        return transaction.run(uncertain ? skippingDuplicates(delivery) : delivery, abort);
       });
       switch (attempt.kind) {
         case 'handled':
@@ -216,4 +216,9 @@ export class InboxDelivery {
     this.logger.debug(`The ${describe(delivery)} is a duplicate; it is only acked.`);
     return ack();
   }
+}
+
+/** What is done then was done by this very delivery, so `pass` is not meant. */
+function skippingDuplicates(delivery: IdentifiedDelivery): IdentifiedDelivery {
+  return { ...delivery, policy: { ...delivery.policy, onDuplicate: 'skip' } };
 }

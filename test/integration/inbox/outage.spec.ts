@@ -127,26 +127,30 @@ describe('connections that die', () => {
     expect(app.events('delivery')).toHaveLength(1);
   });
 
-  it('the answer to a COMMIT is lost: tried again, found done, acked, one effect', async () => {
-    const queue = setup.broker.queue('lost-commit');
-    const app = await setup.started('consumer-app', {
-      queue,
-      databaseUrl: database.through(setup.database.url),
-    });
-    const steps = ['effect', 'gate on'];
-    await setup.broker.sendToQueue(queue, { steps }, { messageId: 'lost-commit' });
-    await app.waitFor('gate');
-    database.hold('down');
-    await app.request('open', 'on');
-    await waitFor('the commit', async () => (await setup.effectCount('lost-commit')) === 1);
-    await database.refuse();
-    database.resume('down');
-    await database.accept();
-    await app.waitFor('ack');
-    expect(await setup.effectCount('lost-commit')).toBe(1);
-    expect(app.events('run')).toHaveLength(1);
-    expect(app.events('nack')).toEqual([]);
-  });
+  it.each(['skip', 'pass'] as const)(
+    "the answer to a COMMIT is lost: tried again, found done, acked, one effect (onDuplicate '%s')",
+    async (onDuplicate) => {
+      const queue = setup.broker.queue(`lost-commit-${onDuplicate}`);
+      const app = await setup.started('consumer-app', {
+        queue,
+        idempotent: { onDuplicate },
+        databaseUrl: database.through(setup.database.url),
+      });
+      const steps = ['effect', 'gate on'];
+      await setup.broker.sendToQueue(queue, { steps }, { messageId: `lost-commit-${onDuplicate}` });
+      await app.waitFor('gate');
+      database.hold('down');
+      await app.request('open', 'on');
+      await waitFor('the commit', async () => (await setup.effectCount(`lost-commit-${onDuplicate}`)) === 1);
+      await database.refuse();
+      database.resume('down');
+      await database.accept();
+      await app.waitFor('ack');
+      expect(await setup.effectCount(`lost-commit-${onDuplicate}`)).toBe(1);
+      expect(app.events('run')).toHaveLength(1);
+      expect(app.events('nack')).toEqual([]);
+    },
+  );
 
   it('a shutdown while the database is away gives held deliveries back to the broker', async () => {
     const queue = setup.broker.queue('give-back');
