@@ -7,6 +7,9 @@ import { milliseconds, storable } from './sql-values';
  * P3, step 6: how the messages of one claim ended, all at once. One statement, so that nobody sees a part of it and one
  * round trip is enough. A row whose token has changed belongs to somebody else and is left alone, in every branch.
  *
+ * A settlement that comes after its lease can meet that of the next holder in a deadlock, since a row that has changed is
+ * locked before its token is looked at again: the caller runs it again, as after any deadlock.
+ *
  * - `failed`: one more attempt, then waiting for its date, or dead where the delay is null;
  * - `kept`: sent and kept; a deduplication key has to be remembered, so its row is kept whatever $6 says;
  * - `removed`: sent and deleted;

@@ -31,6 +31,13 @@ describe('The lock statements', () => {
     pg.withRunner((runner) => pg.dialect.lock.extend(runner, name, owner, fence, atMost));
   const release = (name: string, owner: string, fence: string, atLeast = 0) =>
     pg.withRunner((runner) => pg.dialect.lock.release(runner, name, owner, fence, atLeast));
+  /** Lets time pass for a lock, without waiting for it. */
+  const elapse = (name: string, milliseconds: number) =>
+    pg.database.query(
+      `UPDATE shedlock SET lock_until = lock_until - $2::int * interval '1 ms',
+        locked_at = locked_at - $2::int * interval '1 ms' WHERE name = $1`,
+      [name, milliseconds],
+    );
   const sql = async (statement: string) => (await pg.database.query(statement)).length === 1;
 
   it('let one hold it, until it is released, and raise the fence with each take-over', async () => {
@@ -53,8 +60,8 @@ describe('The lock statements', () => {
   });
 
   it('leave an expired lock lost, and free', async () => {
-    await take('l', 'a', 30);
-    await sleep(60);
+    await take('l', 'a', 60_000);
+    await elapse('l', 60_000);
     expect(await extend('l', 'a', '1', 60_000)).toBeUndefined();
     expect(await release('l', 'a', '1', 60_000)).toBe(false);
     expect((await take('l', 'b', 60_000))?.fence).toBe('2');
@@ -62,9 +69,9 @@ describe('The lock statements', () => {
 
   it('hold it for at least as long as asked', async () => {
     await take('l', 'a', 60_000);
-    expect(await release('l', 'a', '1', 300)).toBe(true);
+    expect(await release('l', 'a', '1', 50_000)).toBe(true);
     expect(await take('l', 'b', 60_000)).toBeUndefined();
-    await sleep(350);
+    await elapse('l', 50_000);
     expect(await take('l', 'b', 60_000)).toBeDefined();
   });
 
@@ -119,11 +126,11 @@ describe('The lock statements', () => {
     expect(await take('l', 'node', 60_000)).toBeUndefined();
     expect(await sql(shedLock.unlock('l', 'java'))).toBe(true);
 
-    const ours = await take('l', 'node', 200);
+    const ours = await take('l', 'node', 60_000);
     expect(ours?.fence).toBe('1');
     expect(await sql(shedLock.take('l', 'java', 60_000))).toBe(false);
     expect(await sql(shedLock.unlock('l', 'java'))).toBe(false);
-    await sleep(250);
+    await elapse('l', 60_000);
 
     // Taken over by Java, which leaves the fence as it is: the owner tells.
     expect(await sql(shedLock.take('l', 'java', 60_000))).toBe(true);
