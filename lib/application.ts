@@ -4,6 +4,9 @@ import { DiscoveryService, ModuleRef, type ModulesContainer } from '@nestjs/core
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { HandlerRegistry } from './inbox/handler-registry';
 import { Inboxes } from './inbox/inboxes';
+import { DEFAULT_DATA_SOURCE } from './injection-tokens';
+import type { LockService } from './locking/lock.service';
+import { exploreSchedulerLocks } from './locking/scheduler-lock.explorer';
 import { InvalidOptionError } from './message/invalid-option.error';
 import { Registration, type RegistrationSettings } from './registration';
 import { shutDown } from './shutdown';
@@ -129,11 +132,18 @@ export class Application {
   private async verify(): Promise<void> {
     try {
       for (const registration of this.registrations.values()) await registration.verify();
+      exploreSchedulerLocks(this.parts.discovery, (name) => this.locks(name), [...this.registrations.keys()]);
       this.handlers.onModuleInit();
     } catch (error) {
       this.dispose();
       throw error;
     }
+  }
+
+  private locks(dataSource: string | undefined): LockService | undefined {
+    if (dataSource !== undefined) return this.registrations.get(dataSource)?.locks;
+    const [only, ...more] = this.registrations.values();
+    return (this.registrations.get(DEFAULT_DATA_SOURCE) ?? (more.length === 0 ? only : undefined))?.locks;
   }
 
   private async drain(timeout: number): Promise<void> {

@@ -34,6 +34,7 @@ import {
 } from './inbox-outbox.options';
 import {
   DEFAULT_DATA_SOURCE,
+  getLockServiceToken,
   getOutboxDispatcherToken,
   getOutboxToken,
   getTransactionsToken,
@@ -93,6 +94,7 @@ function complete(module: DynamicModule, extras: InboxOutboxModuleExtras): Dynam
     provideFromRegistration(getTransactionsToken(dataSource), (registration) => registration.transactions),
     provideFromRegistration(getOutboxToken(dataSource), (registration) => registration.outbox),
     provideFromRegistration(getOutboxDispatcherToken(dataSource), (registration) => registration.dispatcher),
+    provideFromRegistration(getLockServiceToken(dataSource), (registration) => registration.locks),
   ];
   return {
     ...module,

@@ -11,9 +11,11 @@ export type {
   OutboxOptions,
 } from './inbox-outbox.options';
 export {
+  getLockServiceToken,
   getOutboxDispatcherToken,
   getOutboxToken,
   getTransactionsToken,
+  InjectLocks,
   InjectOutbox,
   InjectOutboxDispatcher,
   InjectTransactions,
@@ -29,6 +31,12 @@ export type { OutboxMessage, PublishManyOptions, PublishOptions } from './outbox
 export { OutboxDispatcher, type StopOptions } from './outbox/outbox-dispatcher';
 export type { PassResult } from './outbox/dispatch-pass';
 
+export { LockService, type LockedResult } from './locking/lock.service';
+export { SchedulerLock } from './locking/scheduler-lock.decorator';
+export type { LockConfig } from './locking/lock-config';
+export type { LockContext, LockHandle } from './locking/lock-handle';
+export type { SchedulerLockOptions } from './locking/scheduler-lock.options';
+
 export { Transactions, type ExplicitTransaction, type RunOptions } from './transaction/transactions';
 export type { AfterCommitCallback, TransactionSource } from './transaction/transaction-source';
 
@@ -42,6 +50,11 @@ export { IdempotentHandlerError } from './inbox/idempotent-handler.error';
 export { MessageIdError } from './inbox/message-id.error';
 export { MissingMessageIdError } from './inbox/missing-message-id.error';
 export { UnprotectedHandlerError } from './inbox/unprotected-handler.error';
+export { LockHandleUsedError } from './locking/lock-handle-used.error';
+export { LockLostError } from './locking/lock-lost.error';
+export { LockUnansweredError } from './locking/lock-unanswered.error';
+export { NotLockedError } from './locking/not-locked.error';
+export { SchedulerLockError } from './locking/scheduler-lock.error';
 export { InvalidMessageError } from './message/invalid-message.error';
 export { InvalidOptionError } from './message/invalid-option.error';
 export { DuplicateMessageError } from './persistence/duplicate-message.error';

@@ -1,4 +1,5 @@
 import { Inject, type InjectionToken, type Type } from '@nestjs/common';
+import { LockService } from './locking/lock.service';
 import { OutboxDispatcher } from './outbox/outbox-dispatcher';
 import { OutboxService } from './outbox/outbox.service';
 import { Transactions } from './transaction/transactions';
@@ -23,6 +24,10 @@ export const getOutboxDispatcherToken = (dataSource?: string): InjectionToken<Ou
 export const getTransactionsToken = (dataSource?: string): InjectionToken<Transactions> =>
   tokenOf(Transactions, dataSource);
 
+/** Token of the {@link LockService} on a data source's lock table. */
+export const getLockServiceToken = (dataSource?: string): InjectionToken<LockService> =>
+  tokenOf(LockService, dataSource);
+
 /** Injects the {@link OutboxService} of a named data source. */
 export const InjectOutbox = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
   Inject(getOutboxToken(dataSource));
@@ -34,3 +39,7 @@ export const InjectOutboxDispatcher = (dataSource?: string): ParameterDecorator 
 /** Injects the {@link Transactions} of a named data source. */
 export const InjectTransactions = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
   Inject(getTransactionsToken(dataSource));
+
+/** Injects the {@link LockService} of a named data source. */
+export const InjectLocks = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
+  Inject(getLockServiceToken(dataSource));

@@ -5,6 +5,7 @@ import { InboxCleaner } from './inbox/inbox-cleaner';
 import type { Inboxes } from './inbox/inboxes';
 import type { ResolvedOptions } from './inbox-outbox.options';
 import { DEFAULT_DATA_SOURCE } from './injection-tokens';
+import { LockService } from './locking/lock.service';
 import { LockStore } from './locking/lock-store';
 import { OutboxCleaner } from './outbox/outbox-cleaner';
 import { OutboxDispatcher } from './outbox/outbox-dispatcher';
@@ -37,6 +38,7 @@ export class Registration {
   readonly transactions: Transactions;
   readonly outbox: OutboxService;
   readonly dispatcher: OutboxDispatcher;
+  readonly locks: LockService;
   private readonly transport: RabbitMqTransport;
   private readonly cleaners: readonly { start(): void; stop(): Promise<void> }[];
   private readonly dialect: Dialect;
@@ -90,6 +92,7 @@ export class Registration {
       options: options.inbox,
     });
     const locks = new LockStore(common);
+    this.locks = new LockService({ store: locks, logger: new Logger('LockService') });
     const cleaning = { scheduler, locks, name };
     this.cleaners = [
       new OutboxCleaner({
@@ -128,9 +131,13 @@ export class Registration {
     for (const cleaner of this.cleaners) cleaner.start();
   }
 
-  /** @param timeout milliseconds to wait for the confirms that are under way */
+  /** @param timeout milliseconds to wait for the confirms that are under way, and for tasks under locks */
   async stop(timeout: number): Promise<void> {
-    await Promise.all([this.dispatcher.stop({ timeout }), ...this.cleaners.map((cleaner) => cleaner.stop())]);
+    await Promise.all([
+      this.dispatcher.stop({ timeout }),
+      this.locks.stop(timeout),
+      ...this.cleaners.map((cleaner) => cleaner.stop()),
+    ]);
     await this.transport.close();
   }
 

@@ -1,5 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import { HeldLock } from './held-lock';
+import { checkLockName } from './lock-name';
 import { newLockOwner } from './lock-owner';
 import type { LockStore } from './lock-store';
 
@@ -11,6 +12,7 @@ export class Leader {
    * @param name of the lock row
    * @param lease milliseconds; after a crash another process leads within one lease and one poll
    * @param wanted asked before each renewal: false resigns, so that a process that does not work does not lead
+   * @throws {InvalidOptionError} for a name that the lock table cannot hold (the data source's name is a part of it)
    */
   constructor(
     private readonly store: LockStore,
@@ -18,7 +20,9 @@ export class Leader {
     private readonly lease: number,
     private readonly logger: LoggerService,
     private readonly wanted: () => boolean = () => true,
-  ) {}
+  ) {
+    checkLockName('dataSource', name);
+  }
 
   /** Whether this process leads at this moment. */
   get leads(): boolean {

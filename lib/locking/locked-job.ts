@@ -3,6 +3,7 @@ import { guardedLogger } from '../scheduling/guarded-logger';
 import { type IntervalRegistry, NamedInterval } from '../scheduling/named-interval';
 import { within } from '../scheduling/within';
 import { HeldLock } from './held-lock';
+import { checkLockName } from './lock-name';
 import { newLockOwner } from './lock-owner';
 import type { LockStore } from './lock-store';
 
@@ -35,7 +36,9 @@ export class LockedJob {
   private stopping = new AbortController();
   private failing = false;
 
+  /** @throws {InvalidOptionError} for a name that the lock table cannot hold (the data source's name is a part of it) */
   constructor(private readonly options: LockedJobOptions) {
+    checkLockName('dataSource', options.name);
     this.logger = guardedLogger(options.logger);
     this.interval = new NamedInterval(options.scheduler, options.name, options.interval, () => this.tick());
   }
