@@ -48,6 +48,18 @@ describe('as a part of Nest and golevelup', () => {
     expect(await setup.effects('both')).toEqual({ 'Left.shared both': 1, 'Right.shared both': 1 });
   });
 
+  it('C17: the application does not start with a handler that would be subscribed twice, and says which and why', async () => {
+    const queue = setup.broker.queue('alias');
+    const app = setup.start('consumer-app', { queue, variant: 'alias' });
+    expect(await app.waitFor('refused')).toMatchObject({
+      name: 'IdempotentHandlerError',
+      problem: 'registered-twice',
+      message: expect.stringContaining(
+        '@Idempotent() on Consumer.onMessage: its class is there twice',
+      ) as string,
+    });
+  });
+
   it('C06: with two data sources everything is in the one that the module is registered for', async () => {
     const billing = await createTestDatabase({ prefix: 'billing' });
     try {
