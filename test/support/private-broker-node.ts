@@ -10,7 +10,7 @@ import { BrokerConsole } from './broker-console';
 import { brokerAnswers } from './broker-answers';
 import { freePorts } from './free-ports';
 import type { PrivateBroker, PrivateBrokerOptions } from './private-broker';
-import { endWithThisProcess } from './process-registry';
+import { endServerWithThisProcess } from './process-registry';
 import { forgetControl, registerControl } from './queue-depth';
 import { ServerProcess } from './server-process';
 
@@ -40,7 +40,7 @@ async function startEpmd(env: NodeJS.ProcessEnv): Promise<ChildProcess> {
     stdio: 'ignore',
   });
   await once(epmd, 'spawn');
-  epmd.once('exit', endWithThisProcess(epmd));
+  epmd.once('exit', endServerWithThisProcess(epmd));
   return epmd;
 }
 

@@ -1,7 +1,7 @@
 import { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { endWithThisProcess } from './process-registry';
+import { endServerWithThisProcess } from './process-registry';
 import { waitFor } from './wait-for';
 
 export interface ServerProcessOptions {
@@ -49,7 +49,7 @@ export class ServerProcess {
   private spawn(): ChildProcess {
     const child = this.options.spawn();
     this.child = child;
-    const release = endWithThisProcess(child);
+    const release = endServerWithThisProcess(child);
     child.once('exit', () => {
       release();
       this.child = undefined;

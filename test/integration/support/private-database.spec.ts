@@ -1,3 +1,7 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { Client } from 'pg';
 import { PrivateDatabase, startPrivateDatabase } from '../../support/private-database';
 import { createTestDatabase } from '../../support/test-database';
@@ -72,5 +76,29 @@ describe('startPrivateDatabase', () => {
     expect(await database.query('SELECT id FROM doubt')).toEqual([{ id: 1 }]);
     await proxy.close();
     await database.close();
+  });
+
+  it('does not outlive a test process that is killed', async () => {
+    const support = join(__dirname, '../../support');
+    const args = [
+      '-r',
+      join(support, 'register-typescript.cjs'),
+      join(support, 'fixtures/careless-server-test.ts'),
+    ];
+    const careless = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [url] = (await once(careless.stdout, 'data')) as [Buffer];
+    const client = new Client({ connectionString: url.toString().trim() });
+    const lost = new Promise((resolve) => client.on('error', resolve));
+    await client.connect();
+    const { rows } = await client.query<{ folder: string }>(
+      `SELECT current_setting('data_directory') AS folder`,
+    );
+
+    careless.kill('SIGKILL');
+    await lost;
+    // Its folder stays when nobody is there to remove it; this test can.
+    const folder = dirname(rows[0]?.folder ?? '');
+    expect(basename(folder)).toMatch(/^private-database-/);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
 });
