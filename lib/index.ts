@@ -42,6 +42,7 @@ export type { AfterCommitCallback, TransactionSource } from './transaction/trans
 
 export type { AmqpProperties } from './message/amqp-properties';
 export type { Duration } from './message/duration';
+export { CreateInboxOutboxTables1764547200000, createInboxOutboxMigration } from './persistence/migration';
 export { inboxOutboxEntities } from './persistence/registered-tables';
 export type { TableOptions } from './persistence/tables';
 
@@ -59,6 +60,7 @@ export { InvalidMessageError } from './message/invalid-message.error';
 export { InvalidOptionError } from './message/invalid-option.error';
 export { DuplicateMessageError } from './persistence/duplicate-message.error';
 export { InboxOutboxSchemaError } from './persistence/schema.error';
+export { UnsupportedDatabaseError } from './persistence/unsupported-database.error';
 export { AfterCommitUnsupportedError } from './transaction/after-commit-unsupported.error';
 export { BridgeIncompatibleError } from './transaction/bridge-incompatible.error';
 export { DataSourceNotBridgedError } from './transaction/data-source-not-bridged.error';

@@ -4,7 +4,7 @@ import { postgresOwnTransactions } from '../persistence/postgres/own-transaction
 import type { OwnTransactionControl, OwnTransactionStart } from './own-transaction-control';
 import { runnerState } from './runner-state';
 import { runOutsideScopes } from './transaction-context';
-import { UnsupportedDatabaseError } from './unsupported-database.error';
+import { UnsupportedDatabaseError } from '../persistence/unsupported-database.error';
 
 const logger = new Logger('Transactions');
 
@@ -74,5 +74,5 @@ async function rollBack(runner: QueryRunner, control: OwnTransactionControl): Pr
 
 function controlOf(dataSource: DataSource): OwnTransactionControl {
   if (dataSource.options.type === 'postgres') return postgresOwnTransactions;
-  throw new UnsupportedDatabaseError(dataSource.options.type);
+  throw new UnsupportedDatabaseError(dataSource.options.type, ['postgres']);
 }

@@ -1,7 +1,7 @@
 import { QueryFailedError, type QueryRunner } from 'typeorm';
 import { ownTransaction, runOutside } from '../../../lib/transaction/own-work';
 import { Transactions } from '../../../lib/transaction/transactions';
-import { UnsupportedDatabaseError } from '../../../lib/transaction/unsupported-database.error';
+import { UnsupportedDatabaseError } from '../../../lib/persistence/unsupported-database.error';
 import { waitFor } from '../../support/wait-for';
 import { createBench, expectNothingOpen, Note, Rollback, signal, type Bench } from './fixtures';
 
