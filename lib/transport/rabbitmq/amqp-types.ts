@@ -28,12 +28,23 @@ export interface RawConfirmChannel {
   on(event: 'return', listener: (message: ReturnedMessage) => void): unknown;
   on(event: 'close' | 'drain', listener: () => void): unknown;
   close(): Promise<unknown>;
+  /** Internals of amqplib, and therefore all optional: where the frames of this channel wait to be written. */
+  readonly ch?: number;
+  readonly connection?: {
+    readonly channels?: readonly ({ readonly buffer?: WriteBuffer } | null | undefined)[];
+  };
+}
+
+interface WriteBuffer {
+  once?(event: 'close', listener: () => void): unknown;
 }
 
 export interface RawConnection {
   createConfirmChannel(): Promise<RawConfirmChannel>;
   on(event: 'error', listener: (error: AmqpError) => void): unknown;
+  on(event: 'close', listener: () => void): unknown;
   off(event: 'error', listener: (error: AmqpError) => void): unknown;
+  off(event: 'close', listener: () => void): unknown;
 }
 
 /** `AmqpConnectionManager` of amqp-connection-manager: reconnects by itself and tells of it. */

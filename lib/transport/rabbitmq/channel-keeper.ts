@@ -1,5 +1,5 @@
-import { ConfirmChannel } from './confirm-channel';
-import type { RawConnection } from './amqp-types';
+import type { ChannelOpener } from './channel-opener';
+import type { ConfirmChannel } from './confirm-channel';
 
 /** Holds one channel: opened when it is first needed, and again when the last one is dead. */
 export class ChannelKeeper {
@@ -7,7 +7,7 @@ export class ChannelKeeper {
   private opening: Promise<ConfirmChannel> | undefined;
   private closed = false;
 
-  constructor(private readonly connection: () => RawConnection | undefined) {}
+  constructor(private readonly opener: ChannelOpener) {}
 
   /** The channel if it can be used at once. */
   get current(): ConfirmChannel | undefined {
@@ -41,9 +41,8 @@ export class ChannelKeeper {
 
   private async open(): Promise<ConfirmChannel> {
     try {
-      const connection = this.connection();
-      if (this.closed || !connection) throw new Error('There is no connection to the broker');
-      const channel = await ConfirmChannel.open(connection);
+      if (this.closed) throw new Error('The transport is closed');
+      const channel = await this.opener.open();
       // Closed meanwhile: nobody else would close this one.
       if (this.closed) await channel.close();
       this.channel = channel;

@@ -47,10 +47,14 @@ export class ConfirmChannel {
   private fault: ChannelFault | undefined;
   private closing: Promise<void> | undefined;
 
+  /** Resolves when, after the close, the last frame has been handed to the socket (see channel-opener.ts). */
+  readonly written: Promise<void>;
+
   private constructor(
     private readonly raw: RawConfirmChannel,
-    private readonly connection: RawConnection,
+    readonly connection: RawConnection,
   ) {
+    this.written = untilWritten(raw, connection);
     // Listeners before anything is published: an 'error' without one would end the connection.
     raw.on('error', (error: AmqpError) => this.noteFault(error, true));
     raw.on('close', () => this.onClose());
@@ -66,6 +70,11 @@ export class ConfirmChannel {
   /** Whether messages may be published here: not closed, and its counting of confirms can be trusted. */
   get usable(): boolean {
     return !this.fault && !this.retired;
+  }
+
+  /** Closed, by whomever. */
+  get closed(): boolean {
+    return this.fault !== undefined;
   }
 
   /** False when the write buffer is full; `untilWritable()` waits for it. */
@@ -197,4 +206,17 @@ export class ConfirmChannel {
     this.full = false;
     for (const done of [...this.waiting]) done();
   }
+}
+
+function untilWritten(raw: RawConfirmChannel, connection: RawConnection): Promise<void> {
+  const buffer = raw.connection?.channels?.[raw.ch ?? -1]?.buffer;
+  if (!buffer?.once) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      connection.off('close', done);
+      resolve();
+    };
+    connection.on('close', done);
+    buffer.once?.('close', done);
+  });
 }

@@ -3,6 +3,7 @@ import type { Availability, SendLimits, SendOutcome, Transport } from '../transp
 import { type AmqpMessage, toAmqpMessage } from './amqp-message';
 import type { BrokerConnection } from './amqp-types';
 import { ChannelKeeper } from './channel-keeper';
+import { ChannelOpener } from './channel-opener';
 import type { PublishOutcome } from './confirm-channel';
 import { ConnectionWatch } from './connection-watch';
 import { Suspects } from './suspects';
@@ -32,8 +33,9 @@ export class RabbitMqTransport implements Transport {
   /** @param broker golevelup's `AmqpConnection`; for a named one, that of `AmqpConnectionManager.getConnection(name)` */
   constructor(private readonly broker: BrokerConnection) {
     this.watch = new ConnectionWatch(broker);
-    this.shared = new ChannelKeeper(() => this.watch.connection);
-    this.lane = new ChannelKeeper(() => this.watch.connection);
+    const opener = new ChannelOpener(() => this.watch.connection);
+    this.shared = new ChannelKeeper(opener);
+    this.lane = new ChannelKeeper(opener);
   }
 
   availability(): Availability {

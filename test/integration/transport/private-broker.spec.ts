@@ -21,8 +21,8 @@ describe('The transport and a broker in trouble', () => {
 
   it('C33: a body over the limit of the broker fails alone; a body at the limit and the neighbours arrive', async () => {
     const queue = await setup.queue('size', exchange);
-    let disconnects = 0;
-    const count = () => void disconnects++;
+    const disconnects: string[] = [];
+    const count = ({ err }: { err: Error }) => void disconnects.push(String(err));
     setup.amqp.managedConnection.on('disconnect', count);
     const sized = (bytes: number) => ({ exchange, routingKey: 'size', body: 'x'.repeat(bytes) });
     const ids = await setup.table.publish(
@@ -44,8 +44,24 @@ describe('The transport and a broker in trouble', () => {
       new Set(ids.filter((_, n) => n !== 9)),
     );
     expect(arrived.some((each) => each.content.length === 1_048_576)).toBe(true);
-    expect(disconnects).toBe(0);
+    expect(disconnects).toEqual([]);
     setup.amqp.managedConnection.off('disconnect', count);
+  });
+
+  it('C33: a channel that is closed while large bodies still wait to be written costs no connection', async () => {
+    const queue = await setup.queue('rest', exchange);
+    const disconnects: string[] = [];
+    const note = ({ err }: { err: Error }) => void disconnects.push(String(err));
+    setup.amqp.managedConnection.on('disconnect', note);
+    const sized = (bytes: number) => ({ exchange, routingKey: 'rest', body: 'x'.repeat(bytes) });
+    const dispatcher = setup.dispatcher({ backoff: { initialDelay: 60_000 } });
+    for (let round = 0; round < 3; round++) {
+      await setup.table.publish(sized(8 * 1_048_576), ...Array.from({ length: 25 }, () => sized(1_000_000)));
+      expect(await dispatcher.runOnce()).toMatchObject({ sent: 25, failed: 1 });
+      await setup.broker.channel.purgeQueue(queue);
+    }
+    expect(disconnects).toEqual([]);
+    setup.amqp.managedConnection.off('disconnect', note);
   });
 
   it('C35: under a memory alarm nothing is lost, failed or held in a transaction; it resumes when the alarm ends', async () => {

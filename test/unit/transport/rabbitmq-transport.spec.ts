@@ -26,9 +26,11 @@ class FakeBroker {
   });
   readonly published: { id: string; channel: number; answer: (error?: unknown) => void }[] = [];
   readonly channels: EventEmitter[] = [];
+  readonly buffers: EventEmitter[] = [];
   opens = true;
 
   constructor() {
+    Object.defineProperty(this.managed, 'connection', { get: () => this.current });
     this.connect();
   }
 
@@ -38,17 +40,23 @@ class FakeBroker {
         this.opens ? Promise.resolve(this.channel()) : new Promise(() => undefined),
     });
     connection.on('error', () => undefined);
-    this.managed.connection = connection;
+    this.current = connection;
     this.managed.emit('connect');
     return connection;
   }
 
   /** The server ends the whole connection. */
   drop(code?: number): void {
-    (this.managed.connection as EventEmitter).emit('error', Object.assign(new Error('dropped'), { code }));
-    this.managed.connection = undefined;
+    this.current?.emit('error', Object.assign(new Error('dropped'), { code }));
+    this.current = undefined;
     for (const channel of this.channels.splice(0)) channel.emit('close');
     this.managed.emit('disconnect');
+  }
+
+  /** The server closes one channel because of something that was published on it. */
+  closeChannel(number: number, code: number): void {
+    this.channels[number]?.emit('error', Object.assign(new Error('closed by server'), { code }));
+    this.channels[number]?.emit('close');
   }
 
   get connection(): BrokerConnection {
@@ -57,7 +65,12 @@ class FakeBroker {
 
   private channel(): EventEmitter {
     const number = this.channels.length;
+    const buffer = new EventEmitter();
+    this.buffers.push(buffer);
     const channel: EventEmitter = Object.assign(new EventEmitter(), {
+      // As amqplib has it: the frames that wait to be written, by the number of the channel.
+      ch: number,
+      connection: { channels: { [number]: { buffer } } },
       publish: (
         _e: string,
         _k: string,
@@ -140,6 +153,41 @@ describe('RabbitMqTransport', () => {
     expect(broker.published.map(({ id }) => id)).toEqual(['poison']);
     broker.drop(501);
     expect((await Promise.all(second)).map(({ kind }) => kind)).toEqual(['sent', 'failed', 'sent']);
+  });
+
+  it('C33: opens no channel before the closed one has written its rest, which amqplib would mix up', async () => {
+    const broker = new FakeBroker();
+    const transport = new RabbitMqTransport(broker.connection);
+    const outcomes = [
+      transport.send(row('a'), { ...limits, timeout: 5_000 }),
+      transport.send(row('b'), limits),
+    ];
+    await settle();
+    broker.closeChannel(0, 406);
+    await settle();
+    expect(broker.channels).toHaveLength(1);
+    broker.buffers[0]?.emit('close');
+    await settle();
+    expect(broker.channels).toHaveLength(2);
+    broker.published.at(-1)?.answer();
+    await settle();
+    broker.published.at(-1)?.answer();
+    expect((await Promise.all(outcomes)).map(({ kind }) => kind)).toEqual(['sent', 'sent']);
+    expect(broker.current?.listenerCount('close')).toBe(1);
+  });
+
+  it('waits for no rest of a channel whose connection is gone', async () => {
+    const broker = new FakeBroker();
+    const transport = new RabbitMqTransport(broker.connection);
+    const first = transport.send(row('a'), limits);
+    await settle();
+    broker.drop();
+    expect(await first).toMatchObject({ kind: 'unknown' });
+    broker.connect();
+    const second = transport.send(row('a'), limits);
+    await settle();
+    broker.published.at(-1)?.answer();
+    expect(await second).toEqual({ kind: 'sent' });
   });
 
   it('a connection that merely breaks makes no suspects', async () => {
