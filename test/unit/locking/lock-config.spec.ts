@@ -28,7 +28,7 @@ describe('The configuration of a lock', () => {
     ['lock.keepAlive', { keepAlive: 'yes' }, "'yes'"],
     ['lock.lockAtleastFor', { lockAtleastFor: 1 }, '1'],
   ])('%s is refused, with its name and value: %j', (option, change, value) => {
-    const resolve = () => resolveLockConfig({ ...good, ...change } as LockConfig);
+    const resolve = () => resolveLockConfig({ ...good, ...change });
     expect(resolve).toThrow(InvalidOptionError);
     expect(resolve).toThrow(`"${option}" is ${value};`);
   });
