@@ -1,10 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { SchedulerRegistry } from '@nestjs/schedule';
+import { InboxCleaner } from '../../../lib/inbox/inbox-cleaner';
 import { HeldLock } from '../../../lib/locking/held-lock';
 import { Leader } from '../../../lib/locking/leader';
 import { newLockOwner } from '../../../lib/locking/lock-owner';
 import { LockStore } from '../../../lib/locking/lock-store';
 import { LockedJob } from '../../../lib/locking/locked-job';
+import { OutboxCleaner } from '../../../lib/outbox/outbox-cleaner';
+import { OutboxStore } from '../../../lib/outbox/outbox-store';
 import { DATABASE_URL } from '../../support/servers';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
@@ -243,6 +246,32 @@ describe('The lock on the database', () => {
       expect(told).toBe(true);
       expect(await held('cleaner')).toMatchObject({ held: false });
     });
+  });
+
+  it('handlers that hold all connections they may have (pool − 2) do not cost the lock', async () => {
+    const busy = await openOutboxTable(database.url, 4);
+    const runners = [busy.dataSource.createQueryRunner(), busy.dataSource.createQueryRunner()];
+    await Promise.all(runners.map((runner) => runner.startTransaction()));
+    const leader = new Leader(new LockStore(busy), 'job', 1_500, logger);
+    const lock = await leader.tryLead();
+    const granted = lock!.lockedUntil.getTime();
+    await waitFor('renewals for two leases', () => lock!.lockedUntil.getTime() > granted + 3_000);
+    expect(lock!.signal.aborted).toBe(false);
+    await leader.resign();
+    await Promise.all(runners.map((runner) => runner.rollbackTransaction().then(() => runner.release())));
+    await busy.close();
+  });
+
+  it('the cleaners have locks of their own: one that is held elsewhere keeps only its own cleaner from working', async () => {
+    const scheduler = new SchedulerRegistry();
+    const common = { scheduler, locks, logger, interval: 60_000, batchSize: 100, retention: 1_000 };
+    const outbox = new OutboxCleaner({ ...common, store: new OutboxStore(table) });
+    const inbox = new InboxCleaner({ ...common, store: { deleteDone: () => Promise.resolve(0) } });
+    const grant = await locks.take('outbox-cleaner', newLockOwner(), 60_000);
+    expect([await outbox.runOnce(), await inbox.runOnce()]).toEqual([false, true]);
+    await locks.release(grant!);
+    await locks.take('inbox-cleaner', newLockOwner(), 60_000);
+    expect([await outbox.runOnce(), await inbox.runOnce()]).toEqual([true, false]);
   });
 
   it('a lock that is released while it is being extended is not extended afterwards', async () => {
