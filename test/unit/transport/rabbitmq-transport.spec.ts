@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { ClaimedMessage } from '../../../lib/persistence/outbox-statements';
-import type { BrokerConnection } from '../../../lib/transport/rabbitmq/amqp-types';
+import type { BrokerConnection, ManagedConnection } from '../../../lib/transport/rabbitmq/amqp-types';
 import { RabbitMqTransport } from '../../../lib/transport/rabbitmq/rabbitmq-transport';
 
 const limits = { timeout: 50, mayStart: () => true };
@@ -21,9 +21,8 @@ const row = (messageId: string): ClaimedMessage => ({
 
 /** Channels whose answers the test gives; `published` is over all of them. */
 class FakeBroker {
-  readonly managed = Object.assign(new EventEmitter(), {
-    connection: undefined,
-  });
+  readonly managed = new EventEmitter();
+  current: EventEmitter | undefined;
   readonly published: { id: string; channel: number; answer: (error?: unknown) => void }[] = [];
   readonly channels: EventEmitter[] = [];
   readonly buffers: EventEmitter[] = [];
@@ -60,7 +59,7 @@ class FakeBroker {
   }
 
   get connection(): BrokerConnection {
-    return { managedConnection: this.managed, configuration: {} };
+    return { managedConnection: this.managed as unknown as ManagedConnection, configuration: {} };
   }
 
   private channel(): EventEmitter {
