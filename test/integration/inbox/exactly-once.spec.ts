@@ -54,6 +54,8 @@ describe('exactly once', () => {
 
     expect(await setup.effects('first-fails')).toEqual(once('first-fails'));
     expect(app.events('run')).toHaveLength(2);
+    const rejected = await waitFor('the rejected copy', () => setup.broker.get(setup.deadLetters));
+    expect(rejected.properties.messageId).toBe('first-fails');
   });
 
   it('C09: a copy in another process waits for the first, is acked after its commit, and has no effect (20 rounds)', async () => {

@@ -57,7 +57,7 @@ test('G1: killed with SIGKILL before the commit, neither the row nor the message
   await start();
   // A later one has passed, so the first would have by now.
   await app!.request('publish', 2);
-  await app!.waitFor('handled', (n) => n === 2);
+  await waitFor('the effect', async () => (await numbers('SELECT n FROM effect')).length > 0);
   expect(await numbers('SELECT n FROM business')).toEqual([2]);
   expect(await numbers('SELECT n FROM effect')).toEqual([2]);
 });
