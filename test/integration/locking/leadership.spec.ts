@@ -100,7 +100,6 @@ describe('Leadership of processes', () => {
 
   it('C40: clocks that are ten minutes wrong make no second leader, and no wait beyond lease and poll', async () => {
     const [right, ahead, behind] = await Promise.all([launch(), launch(TEN_MINUTES), launch(-TEN_MINUTES)]);
-    const all = [right, ahead, behind];
     await ahead.request('start');
     await waitFor('the one that is ahead to lead', leads(ahead));
     await Promise.all([right.request('start'), behind.request('start')]);
@@ -111,6 +110,8 @@ describe('Leadership of processes', () => {
       await delay(LEASE * 1.5);
       expect(await lock()).toMatchObject({ held: true, locked_by: ofLeader.locked_by });
       await arrived(await publish(2));
+      // What has arrived and is not settled yet would be sent again, rightly.
+      await empty();
       if (leader === behind) break;
       const killed = performance.now();
       await leader.kill();
@@ -121,8 +122,7 @@ describe('Leadership of processes', () => {
       expect(performance.now() - killed).toBeLessThan(LEASE + POLL + SLACK);
     }
     expect(BigInt((await lock())!.fence)).toBe(BigInt(first.fence) + 1n);
-    const sent = all.flatMap((each) => each.events<{ messageId: string }>('outcome'));
-    expect(new Set(sent.map(({ messageId }) => messageId)).size).toBe(sent.length);
+    expect(collector.messages).toHaveLength(4);
   });
 
   it('competing: every instance sends, each message once, without a leader', async () => {
