@@ -77,6 +77,15 @@ export const mutations = [
     why: 'an ack on a closed channel ends the process',
   },
   {
+    guarantee: 'G9',
+    file: 'lib/locking/deadline.ts',
+    replace: 'return this.remaining === 0;',
+    with: 'return false;',
+    test: ['test/integration/locking/leadership.spec.ts', '-t', 'G9'],
+    why: 'a leader that slept beyond its lease sends on when it wakes, before its timers tell it so',
+    fails: 'Expected length: 3',
+  },
+  {
     guarantee: 'G11',
     file: 'lib/inbox/inbox-delivery.ts',
     replace: 'await this.parts.lane.run(() => suspect(key))',
