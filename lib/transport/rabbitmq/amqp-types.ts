@@ -28,7 +28,10 @@ export interface RawConfirmChannel {
   on(event: 'return', listener: (message: ReturnedMessage) => void): unknown;
   on(event: 'close' | 'drain', listener: () => void): unknown;
   close(): Promise<unknown>;
-  /** Internals of amqplib, and therefore all optional: where the frames of this channel wait to be written. */
+}
+
+/** Internals of amqplib's channels, and therefore all optional: where the frames of a channel wait to be written. */
+export interface ChannelInternals {
   readonly ch?: number;
   readonly connection?: {
     readonly channels?: readonly ({ readonly buffer?: WriteBuffer } | null | undefined)[];

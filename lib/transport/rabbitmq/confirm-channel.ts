@@ -1,6 +1,12 @@
 import { within } from '../../scheduling/within';
 import type { AmqpMessage } from './amqp-message';
-import type { AmqpError, RawConfirmChannel, RawConnection, ReturnedMessage } from './amqp-types';
+import type {
+  AmqpError,
+  ChannelInternals,
+  RawConfirmChannel,
+  RawConnection,
+  ReturnedMessage,
+} from './amqp-types';
 
 export type PublishOutcome =
   | { readonly kind: 'sent' }
@@ -209,7 +215,8 @@ export class ConfirmChannel {
 }
 
 function untilWritten(raw: RawConfirmChannel, connection: RawConnection): Promise<void> {
-  const buffer = raw.connection?.channels?.[raw.ch ?? -1]?.buffer;
+  const internals: ChannelInternals = raw as object;
+  const buffer = internals.connection?.channels?.[internals.ch ?? -1]?.buffer;
   if (!buffer?.once) return Promise.resolve();
   return new Promise((resolve) => {
     const done = () => {
