@@ -101,6 +101,7 @@ export class Application {
   }
 
   dispose(): void {
+    this.handlers.dispose();
     for (const registration of this.registrations.values()) registration.dispose();
     applications.delete(this.parts.modules);
   }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Nack } from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
 import type { EntityManager, QueryRunner } from 'typeorm';
@@ -25,6 +26,9 @@ export type Attempt =
 
 /** What was under way. The module's own statements are all but `handler`. */
 export type Step = 'begin' | 'take' | 'handler' | 'commit';
+
+/** Milliseconds to wait for a connection to cancel a statement with, when the pool is used up. */
+const CANCEL_PATIENCE = 1_000;
 
 /** Rolls the transaction back without a failure. */
 class Duplicate extends Error {}
@@ -106,7 +110,7 @@ export class InboxTransaction {
     };
     try {
       const running = runInInboxContext(context, () => delivery.handle());
-      const value = await this.untilCut(running, delivery, controller, abort);
+      const value = await this.untilCut(running, delivery, runner, controller, abort);
       if (value instanceof Nack) throw new NackAnsweredError(policy.consumer, value.requeue);
       return value;
     } catch (error) {
@@ -121,6 +125,7 @@ export class InboxTransaction {
   private async untilCut(
     running: Promise<unknown>,
     delivery: IdentifiedDelivery,
+    runner: QueryRunner,
     controller: AbortController,
     abort: AbortSignal,
   ): Promise<unknown> {
@@ -130,7 +135,8 @@ export class InboxTransaction {
     const cut = new Promise<never>((_, rejected) => {
       const end = (reason: Error) => {
         controller.abort(reason);
-        rejected(reason);
+        // A ROLLBACK waits for the statement before it, however long that takes. Only here is the runner surely still ours.
+        void this.cancelStatement(runner).finally(() => rejected(reason));
       };
       onAbort = () => end(new ShuttingDownError());
       abort.addEventListener('abort', onAbort);
@@ -143,6 +149,17 @@ export class InboxTransaction {
       clearTimeout(timer);
       if (onAbort) abort.removeEventListener('abort', onAbort);
       if (controller.signal.aborted) this.watchStraggler(running, delivery);
+    }
+  }
+
+  private async cancelStatement(runner: QueryRunner): Promise<void> {
+    const patience = delay(CANCEL_PATIENCE, undefined, { ref: false });
+    try {
+      await Promise.race([this.store.cancelStatement(runner), patience]);
+    } catch (error) {
+      this.logger.debug(
+        `The statement of a handler that is cut off could not be cancelled: ${String(error)}`,
+      );
     }
   }
 

@@ -25,6 +25,13 @@ export interface Dialect {
   /** Columns that the database really has, by table path; a missing table is an empty set. */
   existingColumns(runner: QueryRunner): Promise<Map<'outbox' | 'inbox' | 'lock', Set<string>>>;
 
+  /**
+   * Ends the statement that is running on the victim's connection, if there is one.
+   *
+   * @param other has another connection
+   */
+  cancelStatement(victim: QueryRunner, other: QueryRunner): Promise<void>;
+
   /** Serialization failure or deadlock: the whole transaction may be run again at once. */
   isRetryable(error: unknown): boolean;
 

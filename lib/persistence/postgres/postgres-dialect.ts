@@ -1,5 +1,6 @@
 import type { DialectFactory } from '../dialect';
 import { sqlTemplate } from '../table-names';
+import { cancelStatement } from './cancel-statement';
 import { MINIMUM_SERVER, columnsOf, serverVersion } from './catalog';
 import { createTablesSql } from './ddl';
 import { isConnectionFault, isRetryable } from './errors';
@@ -35,6 +36,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
         ['inbox', await columnsOf(runner, inbox)],
         ['lock', await columnsOf(runner, lock)],
       ]),
+    cancelStatement,
     isRetryable,
     isConnectionFault,
   };

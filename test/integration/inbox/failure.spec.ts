@@ -118,6 +118,17 @@ describe('a handler that fails', () => {
     expect(row?.last_error).toContain('took longer than its timeout of 300 ms');
   });
 
+  it('timeout: a statement that is running is cancelled, so that nothing stays locked behind it', async () => {
+    const queue = setup.broker.queue('long-statement');
+    await setup.started('consumer-app', { queue, idempotent: { timeout: 300 } });
+    const steps = ['effect', 'sql SELECT pg_sleep(600)'];
+    await setup.broker.sendToQueue(queue, { steps }, { messageId: 'long' });
+    await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
+    expect(await setup.effectCount('long')).toBe(0);
+    const [row] = await setup.rows('long');
+    expect(row?.last_error).toContain('took longer than its timeout of 300 ms');
+  });
+
   it('a handler that hangs for ever is rolled back all the same', async () => {
     const queue = setup.broker.queue('hang');
     const app = await setup.started('consumer-app', { queue, idempotent: { timeout: 200 }, poolSize: 3 });
