@@ -153,7 +153,7 @@ export function resolveOptions(options: InboxOutboxModuleOptions = {}): Resolved
   known('', options, ['connection', 'outbox', 'inbox', 'shutdownTimeout']);
   return {
     connection: options.connection,
-    shutdownTimeout: toMilliseconds('shutdownTimeout', options.shutdownTimeout ?? '20s'),
+    shutdownTimeout: timer('shutdownTimeout', options.shutdownTimeout ?? '20s', 0),
     // A null is a mistake and not a default, here and below.
     outbox: resolveOutbox(options.outbox === undefined ? {} : options.outbox),
     inbox: resolveInbox(options.inbox === undefined ? {} : options.inbox),
@@ -225,9 +225,22 @@ function resolveInbox(options: InboxOptions): ResolvedInboxOptions {
       maxConcurrentHandlers === undefined
         ? undefined
         : integer('inbox.maxConcurrentHandlers', maxConcurrentHandlers, 1, 10_000),
-    retention: toMilliseconds('inbox.retention', options.retention ?? '7d'),
+    retention: inboxRetention(options.retention ?? '7d'),
     cleanup: resolveCleanup('inbox.cleanup.', options.cleanup ?? {}),
   };
+}
+
+/** Forgetting a message while the broker may still redeliver it would double its effect. */
+function inboxRetention(value: Duration): number {
+  const milliseconds = toMilliseconds('inbox.retention', value);
+  if (milliseconds < 60_000) {
+    throw new InvalidOptionError(
+      'inbox.retention',
+      value,
+      'at least a minute, and longer than any redelivery can take',
+    );
+  }
+  return milliseconds;
 }
 
 export const ON_MISSING_ID: readonly OnMissingId[] = ['reject', 'fingerprint', 'process'];

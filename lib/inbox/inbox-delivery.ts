@@ -9,6 +9,7 @@ import type { InboxStore } from './inbox-store';
 import type { Attempt, InboxTransaction } from './inbox-transaction';
 import { fingerprintOf, readMessageId } from './message-id';
 import { MissingMessageIdError } from './missing-message-id.error';
+import { NotCountedError } from './not-counted.error';
 import type { Pauses } from './pauses';
 import { ack, reject, requeue, type Settlement } from './settlement';
 import { ShuttingDownError } from './shutting-down.error';
@@ -102,7 +103,9 @@ export class InboxDelivery {
     const handle = () =>
       this.parts.transaction.isJoined ? this.join(delivery, deliveries, abort) : this.handle(delivery, abort);
     const suspect = async (key: InboxKey) => {
-      const outcome = await this.count(delivery, key);
+      const outcome = await (this.parts.transaction.isJoined
+        ? this.countJoined(delivery, key)
+        : this.count(delivery, key));
       if (typeof outcome !== 'number') return outcome;
       deliveries = outcome;
       return handle();
@@ -142,22 +145,43 @@ export class InboxDelivery {
     return { ...delivery, key: undefined };
   }
 
+  /**
+   * The application's transaction holds a connection while the count waits for another one. Holding on for ever could leave
+   * nobody a connection, so what goes wrong is thrown: the transaction ends, and the failure is settled after it.
+   */
+  private async countJoined(delivery: IdentifiedDelivery, key: InboxKey): Promise<number | Settlement> {
+    try {
+      return await this.count(delivery, key, (work) => work());
+    } catch (error) {
+      if (error instanceof ShuttingDownError) throw error;
+      return { kind: 'throw', error: new NotCountedError(error), deliveries: 0 };
+    }
+  }
+
   /** Step 1. @returns the count, or what settles the message */
-  private async count(delivery: IdentifiedDelivery, key: InboxKey): Promise<number | Settlement> {
+  private async count(
+    delivery: IdentifiedDelivery,
+    key: InboxKey,
+    run: <T>(work: () => Promise<T>) => Promise<T> = this.insisting(delivery),
+  ): Promise<number | Settlement> {
     const { store, pauses, maxAttempts } = this.parts;
     pauses.assertRunning();
-    const hold = new Hold(pauses, this.logger, `the redelivered ${describe(delivery)}`);
-    const count = await hold.insist(() => store.countRedelivery(key));
+    const count = await run(() => store.countRedelivery(key));
     if (count === undefined) return this.skip(delivery);
     if (count < maxAttempts) return count;
     const reason = (last: string | null) =>
       `Given up after ${count} deliveries. ` +
       (last ?? 'No error was recorded: the process may have died while it was handled.');
     const message = keptMessage(key, delivery.message);
-    if (await hold.insist(() => store.bury(message, reason))) {
+    if (await run(() => store.bury(message, reason))) {
       this.logger.error(`The ${describe(delivery)} is dead: given up after ${count} deliveries.`);
     }
     return ack();
+  }
+
+  private insisting(delivery: IdentifiedDelivery): <T>(work: () => Promise<T>) => Promise<T> {
+    const hold = new Hold(this.parts.pauses, this.logger, `the redelivered ${describe(delivery)}`);
+    return (work) => hold.insist(work);
   }
 
   /** Steps 2 to 4, as often as it takes. */

@@ -68,9 +68,16 @@ export class InboxStore {
     return this.own((runner) => this.dialect.inbox.deleteDone(runner, olderThan, limit));
   }
 
-  /** Ends the statement that is running on this runner, so that its transaction can be rolled back at once. */
-  cancelStatement(victim: QueryRunner): Promise<void> {
-    return runOutside(this.dataSource, (other) => this.dialect.cancelStatement(victim, other));
+  /**
+   * Ends the statement that is running on this runner, so that its transaction can be rolled back at once.
+   *
+   * @param isWanted asked when there is a connection to do it with, right before it is done
+   */
+  cancelStatement(victim: QueryRunner, isWanted: () => boolean): Promise<void> {
+    return runOutside(this.dataSource, async (other) => {
+      await other.connect();
+      if (isWanted() && !victim.isReleased) await this.dialect.cancelStatement(victim, other);
+    });
   }
 
   private own<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {

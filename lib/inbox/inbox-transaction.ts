@@ -1,14 +1,15 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Nack } from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
+import { within } from '../timing/within';
 import type { Transactions } from '../transaction/transactions';
-import { describe, type IdentifiedDelivery } from './delivery';
+import type { IdentifiedDelivery } from './delivery';
 import { HandlerTimeoutError } from './handler-timeout.error';
 import { runInInboxContext } from './inbox-context';
 import type { InboxStore } from './inbox-store';
 import { NackAnsweredError } from './nack-answered.error';
+import { NotCountedError } from './not-counted.error';
 import { ShuttingDownError } from './shutting-down.error';
 
 /** How one try to handle a delivery in a transaction ended. Whatever it was, it left either all or nothing behind. */
@@ -29,6 +30,19 @@ export type Step = 'begin' | 'take' | 'handler' | 'commit';
 
 /** Milliseconds to wait for a connection to cancel a statement with, when the pool is used up. */
 const CANCEL_PATIENCE = 1_000;
+
+/** When to stop waiting for a piece of work on a connection. */
+interface Cut {
+  readonly runner: QueryRunner;
+  /** Is aborted with the reason. */
+  readonly controller: AbortController;
+  /** Fires when a shutdown cannot wait any longer. */
+  readonly abort: AbortSignal;
+  /** Milliseconds. Default: no limit. */
+  readonly timeout?: number;
+  /** For the messages. */
+  readonly consumer?: string;
+}
 
 /** Rolls the transaction back without a failure. */
 class Duplicate extends Error {}
@@ -63,7 +77,11 @@ export class InboxTransaction {
 
   /** Nothing was wrong with the message: the database is away, or two transactions got into each other's way. */
   isTransient(error: unknown): boolean {
-    return this.dialect.isConnectionFault(error) || this.dialect.isRetryable(error);
+    return (
+      error instanceof NotCountedError ||
+      this.dialect.isConnectionFault(error) ||
+      this.dialect.isRetryable(error)
+    );
   }
 
   /** @param abort fires when a shutdown cannot wait any longer */
@@ -73,7 +91,7 @@ export class InboxTransaction {
     const work = async (manager: EntityManager) => {
       const runner = manager.queryRunner as QueryRunner;
       progress.step = 'take';
-      const duplicate = await this.take(delivery, runner);
+      const duplicate = await this.takeUnlessCut(delivery, runner, abort);
       progress.step = 'handler';
       const value = await this.handle(delivery, runner, duplicate, abort);
       Object.assign(progress, { step: 'commit', value });
@@ -110,7 +128,13 @@ export class InboxTransaction {
     };
     try {
       const running = runInInboxContext(context, () => delivery.handle());
-      const value = await this.untilCut(running, delivery, runner, controller, abort);
+      const value = await this.untilCut(running, {
+        runner,
+        controller,
+        abort,
+        timeout: policy.timeout,
+        consumer: policy.consumer,
+      });
       if (value instanceof Nack) throw new NackAnsweredError(policy.consumer, value.requeue);
       return value;
     } catch (error) {
@@ -121,41 +145,61 @@ export class InboxTransaction {
     }
   }
 
-  /** Waits for the handler until its time is over. What it does after that has nothing to write to any more. */
-  private async untilCut(
-    running: Promise<unknown>,
+  /** A concurrent copy can hold the row for long: a shutdown does not wait for it. */
+  private takeUnlessCut(
     delivery: IdentifiedDelivery,
     runner: QueryRunner,
-    controller: AbortController,
     abort: AbortSignal,
-  ): Promise<unknown> {
-    const { timeout, consumer } = delivery.policy;
+  ): Promise<boolean> {
+    const controller = new AbortController();
+    return this.untilCut(this.take(delivery, runner), { runner, controller, abort });
+  }
+
+  /** Waits for the work until its time is over. What it does after that has nothing to write to any more. */
+  private async untilCut<T>(running: Promise<T>, cut: Cut): Promise<T> {
+    const { runner, controller, abort, timeout, consumer = '' } = cut;
     let timer: NodeJS.Timeout | undefined;
-    let onAbort: (() => void) | undefined;
-    const cut = new Promise<never>((_, rejected) => {
-      const end = (reason: Error) => {
+    let cancelling: Promise<void> | undefined;
+    let end: (reason: Error) => void = () => undefined;
+    const over = new Promise<never>((_, rejected) => {
+      end = (reason) => {
         controller.abort(reason);
-        // A ROLLBACK waits for the statement before it, however long that takes. Only here is the runner surely still ours.
-        void this.cancelStatement(runner).finally(() => rejected(reason));
+        // A ROLLBACK waits for the statement before it, however long that takes.
+        cancelling = this.cancelStatement(runner);
+        void cancelling.then(() => rejected(reason));
       };
-      onAbort = () => end(new ShuttingDownError());
-      abort.addEventListener('abort', onAbort);
-      if (timeout !== undefined)
-        timer = setTimeout(() => end(new HandlerTimeoutError(consumer, timeout)), timeout);
     });
+    const onAbort = () => end(new ShuttingDownError());
+    abort.addEventListener('abort', onAbort);
+    if (abort.aborted) onAbort();
+    if (timeout !== undefined)
+      timer = setTimeout(() => end(new HandlerTimeoutError(consumer, timeout)), timeout);
     try {
-      return await Promise.race([running, cut]);
+      return await Promise.race([running, over]);
+    } catch (error) {
+      // What it made of having been cut off is no failure of its own.
+      throw controller.signal.aborted ? controller.signal.reason : error;
     } finally {
       clearTimeout(timer);
-      if (onAbort) abort.removeEventListener('abort', onAbort);
-      if (controller.signal.aborted) this.watchStraggler(running, delivery);
+      abort.removeEventListener('abort', onAbort);
+      // Until then the connection must not become somebody else's, whose statement would be cancelled instead.
+      await cancelling;
+      if (controller.signal.aborted) this.watchStraggler(running, consumer);
     }
   }
 
+  /** Never rejects. When it returns, nothing is cancelled any more. */
   private async cancelStatement(runner: QueryRunner): Promise<void> {
-    const patience = delay(CANCEL_PATIENCE, undefined, { ref: false });
+    const request = { wanted: true, sent: false };
     try {
-      await Promise.race([this.store.cancelStatement(runner), patience]);
+      const cancelled = this.store.cancelStatement(runner, () => {
+        request.sent = request.wanted;
+        return request.wanted;
+      });
+      if (await within(CANCEL_PATIENCE, cancelled)) return;
+      request.wanted = false;
+      cancelled.catch(() => undefined);
+      if (request.sent) await cancelled;
     } catch (error) {
       this.logger.debug(
         `The statement of a handler that is cut off could not be cancelled: ${String(error)}`,
@@ -163,11 +207,9 @@ export class InboxTransaction {
     }
   }
 
-  private watchStraggler(running: Promise<unknown>, delivery: IdentifiedDelivery): void {
+  private watchStraggler(running: Promise<unknown>, consumer: string): void {
     running.catch((error: unknown) => {
-      this.logger.debug(
-        `The handler of ${describe(delivery)} ended after it had been cut off: ${String(error)}`,
-      );
+      this.logger.debug(`The handler ${consumer} ended after it had been cut off: ${String(error)}`);
     });
   }
 

@@ -2,7 +2,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
 import type { LockRow } from '../persistence/lock-statements';
 import { InboxOutboxSchemaError } from '../persistence/schema.error';
-import { within } from '../scheduling/within';
+import { within } from '../timing/within';
 import { ownTransaction } from '../transaction/own-work';
 import { Deadline } from './deadline';
 import { LockUnansweredError } from './lock-unanswered.error';

@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import { guardedLogger } from '../scheduling/guarded-logger';
-import { within } from '../scheduling/within';
+import { within } from '../timing/within';
 import { ExpiringLock } from './expiring-lock';
 import { HeldLock } from './held-lock';
 import { KeptLock } from './kept-lock';

@@ -1,7 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import { guardedLogger } from '../scheduling/guarded-logger';
 import { type IntervalRegistry, NamedInterval } from '../scheduling/named-interval';
-import { within } from '../scheduling/within';
+import { within } from '../timing/within';
 import { HeldLock } from './held-lock';
 import { checkLockName } from './lock-name';
 import { newLockOwner } from './lock-owner';

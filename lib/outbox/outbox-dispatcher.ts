@@ -7,7 +7,7 @@ import { createRetryPolicy, type RetryPolicy } from '../message/retry-policy';
 import type { Dialect } from '../persistence/dialect';
 import { guardedLogger } from '../scheduling/guarded-logger';
 import { type IntervalRegistry, NamedInterval } from '../scheduling/named-interval';
-import { within } from '../scheduling/within';
+import { within } from '../timing/within';
 import type { Transport } from '../transport/transport';
 import { DispatchPass, type PassResult } from './dispatch-pass';
 import { noCounts } from './outbox-batch';

@@ -1,9 +1,11 @@
 import { Logger } from '@nestjs/common';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { postgresOwnTransactions } from '../persistence/postgres/own-transactions';
+import { within } from '../timing/within';
 import type { OwnTransactionControl, OwnTransactionStart } from './own-transaction-control';
 import { runnerState } from './runner-state';
 import { runOutsideScopes } from './transaction-context';
+import { DatabaseUnansweredError } from './unanswered.error';
 import { UnsupportedDatabaseError } from '../persistence/unsupported-database.error';
 
 const logger = new Logger('Transactions');
@@ -28,37 +30,72 @@ export function runOutside<T>(dataSource: DataSource, fn: (runner: QueryRunner) 
   });
 }
 
+/** How much longer than the server's own limit to wait for an answer. A server that is cut off ends nothing. */
+const PATIENCE = 3;
+
 /**
  * Runs `fn` in a short transaction of the module's own, outside of any transaction of the application. TypeORM's
  * subscribers to transactions do not see it. It is rolled back when `fn` throws; an error of the rollback is logged and does
  * not hide the first one. A connection whose transaction could not be ended is closed.
  *
  * @throws {TransactionAbortedError} when the COMMIT was answered with a rollback
+ * @throws {DatabaseUnansweredError} after three times the statement timeout, the wait for a connection included
  */
-export function ownTransaction<T>(
+export async function ownTransaction<T>(
   dataSource: DataSource,
   options: OwnTransactionOptions,
   fn: (runner: QueryRunner) => Promise<T>,
 ): Promise<T> {
   const control = controlOf(dataSource);
-  return runOutside(dataSource, async (runner) => {
-    const state = runnerState(runner);
-    // TypeORM must know that a transaction is open, or the manager of the runner would open one for each save().
-    const mark = (isOpen: boolean) =>
-      Object.assign(state, { isTransactionActive: isOpen, transactionDepth: isOpen ? 1 : 0 });
-    try {
-      await control.begin(runner, { isolationLevel: 'READ COMMITTED', ...options });
-      mark(true);
-      const result = await fn(runner);
-      await control.commit(runner);
-      return result;
-    } catch (error) {
-      await rollBack(runner, control);
-      throw error;
-    } finally {
-      mark(false);
-    }
+  const patience = PATIENCE * options.statementTimeout;
+  const attempt: Attempt = { connected: false, abandoned: false };
+  const work = runOutside(dataSource, (runner) => {
+    attempt.runner = runner;
+    return inOwnTransaction(runner, control, options, attempt, fn);
   });
+  if (await within(patience, work)) return work;
+  work.catch(() => undefined);
+  const error = new DatabaseUnansweredError(patience);
+  attempt.abandoned = true;
+  // One that is still waiting for its connection ends by itself when it gets it.
+  if (attempt.connected && attempt.runner) await control.discard(attempt.runner, error);
+  throw error;
+}
+
+/** How far one transaction has come, for whoever loses patience with it. */
+interface Attempt {
+  runner?: QueryRunner;
+  connected: boolean;
+  abandoned: boolean;
+}
+
+async function inOwnTransaction<T>(
+  runner: QueryRunner,
+  control: OwnTransactionControl,
+  options: OwnTransactionOptions,
+  attempt: Attempt,
+  fn: (runner: QueryRunner) => Promise<T>,
+): Promise<T> {
+  // Without a connection there is nothing to roll back either.
+  await runner.connect();
+  attempt.connected = true;
+  if (attempt.abandoned) throw new Error('The connection came too late; nobody waits for it any more.');
+  const state = runnerState(runner);
+  // TypeORM must know that a transaction is open, or the manager of the runner would open one for each save().
+  const mark = (isOpen: boolean) =>
+    Object.assign(state, { isTransactionActive: isOpen, transactionDepth: isOpen ? 1 : 0 });
+  try {
+    await control.begin(runner, { isolationLevel: 'READ COMMITTED', ...options });
+    mark(true);
+    const result = await fn(runner);
+    await control.commit(runner);
+    return result;
+  } catch (error) {
+    await rollBack(runner, control);
+    throw error;
+  } finally {
+    mark(false);
+  }
 }
 
 async function rollBack(runner: QueryRunner, control: OwnTransactionControl): Promise<void> {

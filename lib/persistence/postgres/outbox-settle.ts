@@ -10,7 +10,8 @@ import { milliseconds, storable } from './sql-values';
  * A settlement that comes after its lease can meet that of the next holder in a deadlock, since a row that has changed is
  * locked before its token is looked at again: the caller runs it again, as after any deadlock.
  *
- * - `failed`: one more attempt, then waiting for its date, or dead where the delay is null;
+ * - `failed`: one more attempt, then waiting for its date, or dead where the delay is null. A dead one gives its
+ *   deduplication key back: it would keep every later message with that key from being written;
  * - `kept`: sent and kept; a deduplication key has to be remembered, so its row is kept whatever $6 says;
  * - `removed`: sent and deleted;
  * - `released`: given back with date, state and attempts untouched.
@@ -27,6 +28,7 @@ const settleSql = (sql: SqlTemplate): string =>
       {status} = CASE WHEN f.delay IS NULL THEN 'dead' ELSE 'scheduled' END,
       {available_at} = coalesce(clock_timestamp() + ${milliseconds('f.delay')}, o.{available_at}),
       {settled_at} = CASE WHEN f.delay IS NULL THEN clock_timestamp() END,
+      {deduplication_key} = CASE WHEN f.delay IS NOT NULL THEN o.{deduplication_key} END,
       {claim_token} = NULL,
       {claimed_until} = NULL
     FROM unnest($2::bigint[], $3::text[], $4::float8[]) AS f (seq, error, delay)

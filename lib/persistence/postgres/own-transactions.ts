@@ -16,7 +16,9 @@ export const postgresOwnTransactions: OwnTransactionControl = {
       runner,
       `BEGIN ISOLATION LEVEL ${isolationLevel}; ` +
         `SET LOCAL statement_timeout = ${milliseconds(statementTimeout)}; ` +
-        `SET LOCAL lock_timeout = ${milliseconds(lockTimeout)}`,
+        `SET LOCAL lock_timeout = ${milliseconds(lockTimeout)}; ` +
+        // A process that is paused in the middle must not keep the others from the rows and locks that it holds.
+        `SET LOCAL idle_in_transaction_session_timeout = ${milliseconds(statementTimeout)}`,
     );
   },
 

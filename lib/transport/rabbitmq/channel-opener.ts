@@ -1,4 +1,4 @@
-import { within } from '../../scheduling/within';
+import { within } from '../../timing/within';
 import type { RawConnection } from './amqp-types';
 import { ConfirmChannel } from './confirm-channel';
 

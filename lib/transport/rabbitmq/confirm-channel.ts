@@ -1,4 +1,4 @@
-import { within } from '../../scheduling/within';
+import { within } from '../../timing/within';
 import type { AmqpMessage } from './amqp-message';
 import type {
   AmqpError,

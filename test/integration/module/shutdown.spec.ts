@@ -1,3 +1,4 @@
+import { Client } from 'pg';
 import { startAppProcess, type AppProcess } from '../../support/app-process';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy';
 import { openTestBroker, type TestBroker } from '../../support/test-broker';
@@ -100,6 +101,32 @@ test('G12: what has not finished at the deadline is rolled back and handed back'
   await app.request('let go');
   await broker.drained(queue);
   expect(await database.query('SELECT n FROM effect')).toEqual([{ n: 1 }]);
+});
+
+test('G12: a copy that waits for another process at its row does not keep the process from ending', async () => {
+  start({ SHUTDOWN_TIMEOUT: '300ms' });
+  await app.waitFor('ready');
+  // Another process that is in the middle of the same message, as far as the table shows.
+  const other = new Client(database.url);
+  await other.connect();
+  try {
+    await other.query('BEGIN');
+    await other.query(
+      "INSERT INTO inbox_message (consumer, message_id, status) VALUES ('consumer', 'copied', 'done')",
+    );
+    await broker.sendToQueue(queue, { n: 1 }, { messageId: 'copied' });
+    await waitFor('the copy to wait', () =>
+      count(
+        "SELECT count(*) n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+      ),
+    );
+    process.kill(app.pid, 'SIGTERM');
+    expect(await app.exited).toEqual({ code: 0, signal: null });
+  } finally {
+    await other.end();
+  }
+  const [message] = await broker.drain(queue);
+  expect(message?.properties.messageId).toBe('copied');
 });
 
 test('C38: the leader that stops lets another lead at its next poll', async () => {

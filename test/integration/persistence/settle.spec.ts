@@ -89,6 +89,15 @@ describe('Claim, settle and cleanup of outbox rows', () => {
     expect((await claim()).bodies).toEqual(['released']);
   });
 
+  it('gives the deduplication key of a dead message back', async () => {
+    await insert({ body: 'dies', deduplicationKey: 'd' }, { body: 'waits', deduplicationKey: 'e' });
+    const { token, seqs } = await claim();
+    const failed = seqs.map((seq, i) => ({ seq, error: 'x', next: i === 0 ? ('dead' as const) : 60_000 }));
+    await settle({ token, failed });
+    await insert({ body: 'again', deduplicationKey: 'd' }, { body: 'refused', deduplicationKey: 'e' });
+    expect((await stored()).map((row) => row.body)).toEqual(['dies', 'waits', 'again']);
+  });
+
   it('changes nothing of a message that another has claimed since', async () => {
     await insert({ body: '1' }, { body: '2' }, { body: '3' });
     const late = await claim(1);

@@ -1,5 +1,6 @@
 import { QueryFailedError, type QueryRunner } from 'typeorm';
 import { ownTransaction, runOutside } from '../../../lib/transaction/own-work';
+import { DatabaseUnansweredError } from '../../../lib/transaction/unanswered.error';
 import { Transactions } from '../../../lib/transaction/transactions';
 import { UnsupportedDatabaseError } from '../../../lib/persistence/unsupported-database.error';
 import { waitFor } from '../../support/wait-for';
@@ -135,9 +136,40 @@ describe("the module's own work", () => {
     expect(pids.flat()).not.toContainEqual({ pid });
   });
 
-  it('refuses a database that it does not know', () => {
+  it('refuses a database that it does not know', async () => {
     const dataSource = { options: { type: 'oracle' } } as never;
-    expect(() => ownTransaction(dataSource, limits, async () => undefined)).toThrow(UnsupportedDatabaseError);
+    await expect(ownTransaction(dataSource, limits, async () => undefined)).rejects.toThrow(
+      UnsupportedDatabaseError,
+    );
+  });
+
+  it('one that gets no answer is given up, and leaves no lock and no connection behind', async () => {
+    const short = { statementTimeout: 200, lockTimeout: 200 };
+    const hangs = own(async (runner) => {
+      await runner.query('SELECT pg_advisory_xact_lock(4711)');
+      await new Promise(() => undefined);
+    }, short);
+    await expect(hangs).rejects.toThrow(DatabaseUnansweredError);
+    // The pool has two: both can be had, and so can the lock.
+    const lock = () => own((runner) => runner.query('SELECT pg_advisory_xact_lock(4711), pg_sleep(0.05)'));
+    await Promise.all([lock(), lock()]);
+  });
+
+  it('a process that is paused in the middle of one keeps nobody waiting: the server ends it', async () => {
+    const paused = own(
+      async (runner) => {
+        await runner.query('SELECT pg_advisory_xact_lock(4712)');
+        await waitFor('the server to end the session', async () => {
+          const [row] = (await bench.dataSource.query(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4712",
+          )) as { count: string }[];
+          return row?.count === '0';
+        });
+        await runner.query('SELECT 1');
+      },
+      { statementTimeout: 1_000, lockTimeout: 1_000 },
+    );
+    await expect(paused).rejects.toThrow();
   });
 
   it('an error of the begin is the one that comes out', async () => {

@@ -1,0 +1,10 @@
+/** A redelivered message could not be counted, and waiting for it would keep a transaction of the application open. */
+export class NotCountedError extends Error {
+  override readonly name = 'NotCountedError';
+
+  constructor(cause: unknown) {
+    super(`The redelivered message could not be counted, so it goes back to its queue: ${String(cause)}`, {
+      cause,
+    });
+  }
+}
