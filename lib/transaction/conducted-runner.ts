@@ -1,9 +1,5 @@
-import {
-  QueryRunnerAlreadyReleasedError,
-  QueryRunnerProviderAlreadyReleasedError,
-  type QueryRunner,
-} from 'typeorm';
-import { ConnectionLostError } from './connection-lost.error';
+import type { QueryRunner } from 'typeorm';
+import { ConnectionLostError, explainLoss } from './connection-lost.error';
 import { StatementQueue } from './statement-queue';
 import { TransactionAbortedError } from './transaction-aborted.error';
 import { currentScopeOn } from './transaction-context';
@@ -107,12 +103,9 @@ export class ConductedRunner {
     return this.controlled({ kind: 'rollback', done }, this.rollbackTransaction);
   }
 
-  /** What to throw for an error: after a broken connection TypeORM's own says that the runner is released, not why. */
+  /** What to throw for an error. */
   explain(error: unknown): unknown {
-    const isReleased =
-      error instanceof QueryRunnerAlreadyReleasedError ||
-      error instanceof QueryRunnerProviderAlreadyReleasedError;
-    return this.lost && isReleased ? this.lost : error;
+    return explainLoss(error, this.lost);
   }
 
   private async controlled(control: ControlStatement, act: () => Promise<void>): Promise<void> {

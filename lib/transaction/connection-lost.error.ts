@@ -1,3 +1,5 @@
+import { QueryRunnerAlreadyReleasedError, QueryRunnerProviderAlreadyReleasedError } from 'typeorm';
+
 /** The connection of the running transaction broke; the database has rolled the transaction back. */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
@@ -14,4 +16,12 @@ export class ConnectionLostError extends Error {
     );
     this.code = typeof code === 'string' ? code : undefined;
   }
+}
+
+/** What to throw for an error: after a broken connection TypeORM's own says that the runner is released, and not why. */
+export function explainLoss(error: unknown, lost: ConnectionLostError | undefined): unknown {
+  const isReleased =
+    error instanceof QueryRunnerAlreadyReleasedError ||
+    error instanceof QueryRunnerProviderAlreadyReleasedError;
+  return lost && isReleased ? lost : error;
 }

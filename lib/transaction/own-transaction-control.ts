@@ -13,6 +13,9 @@ export interface OwnTransactionControl {
   /** Opens the transaction with its limits, in one round trip where the database can. */
   begin(runner: QueryRunner, start: OwnTransactionStart): Promise<void>;
 
+  /** @returns ends the watch. `onLost` is told why the connection broke; later errors only say that it is gone. */
+  watch(runner: QueryRunner, onLost: (cause: Error) => void): Promise<() => void>;
+
   /** @throws {TransactionAbortedError} when the database rolled back instead */
   commit(runner: QueryRunner): Promise<void>;
 

@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { postgresOwnTransactions } from '../persistence/postgres/own-transactions';
 import { within } from '../timing/within';
+import { ConnectionLostError, explainLoss } from './connection-lost.error';
 import type { OwnTransactionControl, OwnTransactionStart } from './own-transaction-control';
 import { runnerState } from './runner-state';
 import { runOutsideScopes } from './transaction-context';
@@ -84,6 +85,8 @@ async function inOwnTransaction<T>(
   // TypeORM must know that a transaction is open, or the manager of the runner would open one for each save().
   const mark = (isOpen: boolean) =>
     Object.assign(state, { isTransactionActive: isOpen, transactionDepth: isOpen ? 1 : 0 });
+  let lost: ConnectionLostError | undefined;
+  const stopWatching = await control.watch(runner, (cause) => (lost ??= new ConnectionLostError(cause)));
   try {
     await control.begin(runner, { isolationLevel: 'READ COMMITTED', ...options });
     mark(true);
@@ -92,8 +95,9 @@ async function inOwnTransaction<T>(
     return result;
   } catch (error) {
     await rollBack(runner, control);
-    throw error;
+    throw explainLoss(error, lost);
   } finally {
+    stopWatching();
     mark(false);
   }
 }

@@ -1,8 +1,11 @@
 /** SQLSTATEs after which the same transaction may simply be run again: serialization failure, deadlock. */
 const RETRYABLE = new Set(['40001', '40P01']);
 
-/** Administrator's shutdown, crash of another backend, server starting up or shutting down, database dropped. */
-const SERVER_GONE = new Set(['57P01', '57P02', '57P03', '57P04']);
+/**
+ * Administrator's shutdown, crash of another backend, server starting up or shutting down, database dropped; and a session
+ * that was ended because this process was paused in the middle of a transaction.
+ */
+const SERVER_GONE = new Set(['57P01', '57P02', '57P03', '57P04', '25P03']);
 
 const NETWORK = new Set([
   'ECONNREFUSED',
@@ -29,8 +32,10 @@ const MESSAGES = [
   /^This socket has been ended by the other party/,
 ];
 
-/** Names of TypeORM's errors for a runner or data source whose connection is gone. */
-const TYPEORM = new Set([
+/** Names of errors for a runner or data source whose connection is gone: TypeORM's, and ours. */
+const NAMES = new Set([
+  'ConnectionLostError',
+  'DatabaseUnansweredError',
   'QueryRunnerAlreadyReleasedError',
   'DriverOptionNotSetError',
   'ConnectionIsNotSetError',
@@ -61,7 +66,7 @@ export const isConnectionFault = (error: unknown): boolean =>
     ({ code, name, message }, isCause) =>
       (typeof code === 'string' &&
         (SERVER_GONE.has(code) || /^08...$/.test(code) || (NETWORK.has(code) && !isCause))) ||
-      (typeof name === 'string' && TYPEORM.has(name)) ||
+      (typeof name === 'string' && NAMES.has(name)) ||
       (typeof message === 'string' && MESSAGES.some((pattern) => pattern.test(message))),
   );
 

@@ -22,6 +22,8 @@ export const postgresOwnTransactions: OwnTransactionControl = {
     );
   },
 
+  watch: (runner, onLost) => guard.watch(runner, onLost),
+
   async commit(runner) {
     // A transaction that was ended by a raw ROLLBACK answers COMMIT with COMMIT, and a warning.
     await guard.assertAlive(runner);
