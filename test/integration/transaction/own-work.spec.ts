@@ -160,9 +160,9 @@ describe("the module's own work", () => {
       async (runner) => {
         await runner.query('SELECT pg_advisory_xact_lock(4712)');
         await waitFor('the server to end the session', async () => {
-          const [row] = (await bench.dataSource.query(
+          const [row] = await bench.dataSource.query<{ count: string }[]>(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4712",
-          )) as { count: string }[];
+          );
           return row?.count === '0';
         });
         await runner.query('SELECT 1');
