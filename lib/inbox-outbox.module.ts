@@ -3,7 +3,6 @@ import {
   Module,
   type BeforeApplicationShutdown,
   type DynamicModule,
-  type NestInterceptor,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
   type OnModuleInit,
@@ -20,7 +19,7 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken, TypeOrmModule } from '@nestjs/typeorm';
 import type { DataSource } from 'typeorm';
 import { Application } from './application';
-import { IdempotentInterceptor } from './inbox/idempotent.interceptor';
+import { createInterceptor } from './inbox/idempotent.interceptor';
 import {
   ConfigurableModuleClass,
   MODULE_OPTIONS_TOKEN,
@@ -127,7 +126,7 @@ function complete(module: DynamicModule, extras: InboxOutboxModuleExtras): Dynam
         provide: APP_INTERCEPTOR,
         // The registration first, so that the inbox is open.
         inject: [APPLICATION, REGISTRATION],
-        useFactory: (application: Application) => interceptorOf(application),
+        useFactory: (application: Application) => createInterceptor(application),
       },
       ...services,
     ],
@@ -140,11 +139,4 @@ function provideFromRegistration<T>(
   pick: (registration: Registration) => T,
 ): Provider {
   return { provide: provide as string, inject: [REGISTRATION], useFactory: pick };
-}
-
-/** One in all, however often the module is registered: with two, each delivery would be taken twice. */
-function interceptorOf(application: Application): NestInterceptor {
-  if (application.claimInterceptor())
-    return new IdempotentInterceptor(application.handlers, application.inboxes);
-  return { intercept: (_, next) => next.handle() };
 }
