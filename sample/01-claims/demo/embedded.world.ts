@@ -2,11 +2,11 @@ import { FakeAmqplibChannel, FakeAmqplibConfirmChannel } from '@onify/fake-amqpl
 import { INestApplication, LoggerService } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { AddressInfo, Server } from 'node:net';
+import { Sql } from '../../shared/sql';
 import { settings } from '../shared/settings';
 import { BrokerClient } from './broker-client';
 import { OneAppModule } from './one-app.module';
 import type { Stage } from './prepare';
-import { Sql } from './sql';
 import { CREATE_DELIVERIES, tap } from './wiretap';
 import { Accident, World } from './world';
 

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { settings } from '../shared/settings';
-import { leaveOffIdempotent } from './without-inbox';
 import { ChannelLike, ConfirmChannelLike, tap } from './wiretap';
+import { leaveOffIdempotent } from './without-inbox';
 
 /** Loaded into a service's process before its `main.ts`. */
 if (process.env.DEMO_WITHOUT_INBOX) leaveOffIdempotent();
@@ -18,5 +18,3 @@ process.on('message', ({ dieInsteadOf }: { dieInsteadOf: 'ack' | 'confirm' }) =>
   else strikes.insteadOfConfirm = kill;
   process.send?.('armed');
 });
-// A demo that is gone cannot end this process any more.
-process.on('disconnect', () => process.exit(1));

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { Cleanup } from './cleanup';
-import { startPostgres } from './embedded-postgres';
-import { FakeBroker } from './fake-broker';
+import { Cleanup } from '../../shared/cleanup';
+import { startPostgres } from '../../shared/embedded-postgres';
+import { FakeBroker } from '../../shared/fake-broker';
 
 /** What is there before the curtain rises. */
 export interface Stage {

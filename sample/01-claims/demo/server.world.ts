@@ -6,14 +6,14 @@ import {
   SETTLEMENT_DEAD_LETTERS,
   SETTLEMENT_QUEUE,
 } from '../shared/broker';
-import { settings } from '../shared/settings';
+import type { Cleanup } from '../../shared/cleanup';
+import { freePort } from '../../shared/free-port';
+import type { Sql } from '../../shared/sql';
+import { TcpProxy } from '../../shared/tcp-proxy';
+import { temporaryDatabase } from '../../shared/temporary-database';
 import { BrokerClient } from './broker-client';
-import type { Cleanup } from './cleanup';
-import { freePort } from './free-port';
 import type { Stage } from './prepare';
 import { ServiceProcess } from './service-process';
-import { Sql } from './sql';
-import { TcpProxy } from './tcp-proxy';
 import { CREATE_DELIVERIES } from './wiretap';
 import { Accident, World } from './world';
 
@@ -24,10 +24,8 @@ export async function serverWorld(
   { cleanup, withoutInbox }: Stage,
   { databaseUrl, amqpUrl }: Servers,
 ): Promise<World> {
-  const server = await Sql.connect(databaseUrl);
-  cleanup.add(() => server.close());
-  const intakeDb = await createDatabase(server, `${settings.prefix}intake`, cleanup);
-  const settlementDb = await createDatabase(server, `${settings.prefix}settlement`, cleanup);
+  const intakeDb = await createDatabase(databaseUrl, 'intake', cleanup);
+  const settlementDb = await createDatabase(databaseUrl, 'settlement', cleanup);
 
   const connection = await connect(amqpUrl);
   cleanup.add(() => connection.close());
@@ -47,7 +45,7 @@ export async function serverWorld(
     ...(await service.dieInsteadOf(strike)),
     recover: () => service.start(),
   });
-  const [postgres] = await server.rows<{ server_version: string }>('SHOW server_version');
+  const [postgres] = await intakeDb.rows<{ server_version: string }>('SHOW server_version');
   const rabbit = connection.connection.serverProperties.version;
 
   return {
@@ -67,13 +65,8 @@ export async function serverWorld(
   };
 }
 
-async function createDatabase(server: Sql, name: string, cleanup: Cleanup): Promise<Sql> {
-  await server.rows(`CREATE DATABASE "${name}" TEMPLATE template0`);
-  cleanup.add(() => server.rows(`DROP DATABASE "${name}" WITH (FORCE)`));
-  const url = new URL(server.url);
-  url.pathname = `/${name}`;
-  const sql = await Sql.connect(url.href);
-  cleanup.add(() => sql.close());
+async function createDatabase(serverUrl: string, name: string, cleanup: Cleanup): Promise<Sql> {
+  const sql = await temporaryDatabase(serverUrl, name, cleanup);
   await sql.rows(CREATE_DELIVERIES);
   return sql;
 }

@@ -1,14 +1,9 @@
-import { ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { until } from './narrator';
+import { Program } from '../../shared/program';
 
-const sample = join(__dirname, '..');
-
-/** One of the two services, run as its own `main.ts` says, in a process that can be killed. */
+/** One of the two services, run as its own `main.ts` says; it can be killed at an exact moment, and started again. */
 export class ServiceProcess {
-  private child: ChildProcess | undefined;
-  private output = '';
+  private program: Program | undefined;
 
   constructor(
     private readonly name: 'intake' | 'settlement',
@@ -16,50 +11,28 @@ export class ServiceProcess {
   ) {}
 
   async start(): Promise<void> {
-    this.output = '';
-    const child = fork(join(sample, this.name, 'main.ts'), {
-      execArgv: ['-r', join(sample, '../register.cjs'), '-r', join(__dirname, 'preload.ts')],
-      env: { ...process.env, NO_COLOR: '1', ...this.env },
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    this.program = await Program.start(join(__dirname, '..', this.name, 'main.ts'), {
+      env: this.env,
+      preload: [join(__dirname, 'preload.ts')],
     });
-    this.child = child;
-    for (const stream of [child.stdout, child.stderr]) {
-      stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
-    }
-    const isUp = () => {
-      if (hasEnded(child)) throw new Error(`${this.name} did not start\n${this.output}`);
-      return this.output.includes('is up');
-    };
-    // Long, for a busy machine.
-    await until(`${this.name} is up`, isUp, 60);
   }
 
-  /** Arms a SIGKILL at that moment. Resolves when the process is gone. */
+  /** Arms a SIGKILL at that moment. Resolves when it is armed. */
   async dieInsteadOf(strike: 'ack' | 'confirm'): Promise<{ happened: Promise<void> }> {
-    const { child } = this;
-    if (!child) throw new Error(`${this.name} is not running`);
-    const happened = once(child, 'exit').then(([, signal]) => {
+    const { program } = this;
+    if (!program) throw new Error(`${this.name} is not running`);
+    const happened = program.ended().then((signal) => {
       if (signal !== 'SIGKILL') throw new Error(`${this.name} ended by itself instead of being killed`);
     });
-    // The answer says that it is armed.
-    child.send({ dieInsteadOf: strike });
-    await once(child, 'message');
+    await program.ask({ dieInsteadOf: strike });
     return { happened };
   }
 
   async stop(): Promise<void> {
-    const { child } = this;
-    if (!child || hasEnded(child)) return;
-    const exited = once(child, 'exit');
-    child.kill('SIGTERM');
-    const tooSlow = setTimeout(() => child.kill('SIGKILL'), 5000);
-    await exited;
-    clearTimeout(tooSlow);
+    await this.program?.stop();
   }
 
   log(): string {
-    return `--- ${this.name}\n${this.output}`;
+    return `--- ${this.name}\n${this.program?.log ?? ''}`;
   }
 }
-
-const hasEnded = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null;

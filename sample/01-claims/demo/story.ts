@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { aside, check, say, step, until } from '../../shared/narrator';
 import { CLAIMS_EXCHANGE, SETTLEMENT_DEAD_LETTERS } from '../shared/broker';
 import { reportClaim } from './claims-api';
-import { aside, check, say, step, until } from './narrator';
 import { OutboxRow, Tables } from './tables';
 import type { World } from './world';
 

@@ -1,4 +1,4 @@
-import { show } from './narrator';
+import { show } from '../../shared/narrator';
 import type { World } from './world';
 
 /** What the two services' tables say, read with SQL. */

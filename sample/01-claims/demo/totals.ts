@@ -1,4 +1,4 @@
-import { check, title } from './narrator';
+import { check, title } from '../../shared/narrator';
 import type { Expected } from './story';
 import type { World } from './world';
 

@@ -1,5 +1,5 @@
+import type { Sql } from '../../shared/sql';
 import type { BrokerClient } from './broker-client';
-import type { Sql } from './sql';
 
 /** Something that was prepared and happens with the next claim. */
 export interface Accident {

@@ -1,9 +1,11 @@
-import { Cleanup } from '../../01-claims/demo/cleanup';
-import { startPostgres } from '../../01-claims/demo/embedded-postgres';
-import { check, failed, say, show, title, until } from '../../01-claims/demo/narrator';
-import type { Sql } from '../../01-claims/demo/sql';
-import { ReplicaProcess } from './replica-process';
-import { temporaryDatabase } from './temporary-database';
+import { join } from 'node:path';
+import type { Cleanup } from '../../shared/cleanup';
+import { databaseServer } from '../../shared/database-server';
+import { check, say, show, until } from '../../shared/narrator';
+import { play } from '../../shared/play';
+import { Program } from '../../shared/program';
+import type { Sql } from '../../shared/sql';
+import { temporaryDatabase } from '../../shared/temporary-database';
 
 /** Seconds from one night to the next. */
 const DAY = 5;
@@ -17,27 +19,20 @@ interface Night {
 }
 
 export async function nights(): Promise<void> {
-  const cleanup = new Cleanup();
-  try {
-    title(`A nightly job on three processes; here a night comes every ${DAY} s`);
-    await tell(await temporaryDatabase(await serverUrl(cleanup), cleanup), cleanup);
-  } catch (error) {
-    console.error(`\n${error instanceof Error ? error.message : String(error)}`);
-    process.exitCode = 1;
-  }
-  await cleanup.run();
-  if (failed() > 0) process.exitCode = 1;
-  say(process.exitCode ? 'Something is wrong.' : 'All as it should be.');
+  const replicas: Program[] = [];
+  await play({
+    title: `A nightly job on three processes; here a night comes every ${DAY} s`,
+    log: () => replicas.map(({ log }) => log).join('\n'),
+    story: async (cleanup) => {
+      const database = await temporaryDatabase(await databaseServer(cleanup), 'nightly', cleanup);
+      await startThree(database, replicas, cleanup);
+      await tell(database);
+      check('no process logged an error', !replicas.some(({ log }) => log.includes('ERROR')));
+    },
+  });
 }
 
-async function serverUrl(cleanup: Cleanup): Promise<string> {
-  if (process.env.DATABASE_URL) return process.env.DATABASE_URL;
-  const postgres = await startPostgres();
-  cleanup.add(() => postgres.stop());
-  return postgres.url;
-}
-
-async function tell(database: Sql, cleanup: Cleanup): Promise<void> {
+async function startThree(database: Sql, replicas: Program[], cleanup: Cleanup): Promise<void> {
   const env = {
     DATABASE_URL: database.url,
     NIGHTLY: `*/${DAY} * * * * *`,
@@ -45,15 +40,16 @@ async function tell(database: Sql, cleanup: Cleanup): Promise<void> {
     AT_LEAST_MS: String((DAY / 2) * 1000),
   };
   const start = async () => {
-    const replica = await ReplicaProcess.start('main.ts', env);
-    cleanup.add(() => replica.end());
-    return replica;
+    const replica = await Program.start(join(__dirname, '../main.ts'), { env });
+    cleanup.add(() => replica.stop());
+    replicas.push(replica);
   };
-  // The first creates the tables.
-  const first = await start();
-  const replicas = [first, ...(await Promise.all([start(), start()]))];
+  await start(); // creates the tables
+  await Promise.all([start(), start()]);
   say(`Up: ${replicas.map(({ pid }) => pid).join(', ')}`);
+}
 
+async function tell(database: Sql): Promise<void> {
   const [since] = await database.rows<{ now: number }>(NOW);
   const from = since!.now + 1; // the night that has begun was not everybody's
   const over = async () => ((await database.rows<{ now: number }>(NOW))[0]?.now ?? 0) >= from + NIGHTS;
@@ -78,7 +74,6 @@ async function tell(database: Sql, cleanup: Cleanup): Promise<void> {
     'each run has a higher fence than the one before',
     fences.every((fence, n) => n === 0 || fence > fences[n - 1]!),
   );
-  check('no process logged an error', !replicas.some(({ log }) => log.includes('ERROR')));
 }
 
 function nightOf(time: string): string {

@@ -14,7 +14,7 @@ import { InboxOutboxModule } from 'nestjs-inbox-outbox';
       autoLoadEntities: true,
       synchronize: true,
     }),
-    RabbitMQModule.forRoot({ uri: process.env.AMQP_URL ?? '', enableDirectReplyTo: false }),
+    RabbitMQModule.forRoot({ uri: process.env.AMQP_URL ?? 'amqp://in-process', enableDirectReplyTo: false }),
     InboxOutboxModule.forRoot({
       outbox: { lease: Number(process.env.LEASE_MS), pollInterval: Number(process.env.POLL_MS) },
     }),

@@ -1,9 +1,11 @@
-import { Cleanup } from '../../01-claims/demo/cleanup';
-import { check, failed, say, title, until } from '../../01-claims/demo/narrator';
-import { settings } from '../../01-claims/shared/settings';
-import type { Sql } from '../../01-claims/demo/sql';
-import { ReplicaProcess } from './replica-process';
-import { temporaryDatabase } from './temporary-database';
+import { join } from 'node:path';
+import type { Cleanup } from '../../shared/cleanup';
+import { databaseServer } from '../../shared/database-server';
+import { check, say, until } from '../../shared/narrator';
+import { play } from '../../shared/play';
+import { Program } from '../../shared/program';
+import type { Sql } from '../../shared/sql';
+import { temporaryDatabase } from '../../shared/temporary-database';
 
 const LEASE = 3_000;
 const POLL = 500;
@@ -20,52 +22,43 @@ interface Leader {
 }
 
 export async function takeOver(): Promise<void> {
-  const cleanup = new Cleanup();
-  try {
-    title('Three processes; the one that leads is killed');
-    const database = await temporaryDatabase(settings.databaseUrl, cleanup);
-    const replicas = await startThree(database, cleanup);
-    for (const [signal, most, why] of BOUNDS) {
-      const { from, to, took } = await killLeader(database, replicas, signal);
-      check(`${signal}: from ${from} to ${to} in ${took} ms (at most ${why})`, took <= most);
-      replicas.push(await start(database, cleanup));
-    }
-  } catch (error) {
-    console.error(`\n${error instanceof Error ? error.message : String(error)}`);
-    process.exitCode = 1;
-  }
-  await cleanup.run();
-  if (failed() > 0) process.exitCode = 1;
-}
-
-async function startThree(database: Sql, cleanup: Cleanup): Promise<ReplicaProcess[]> {
-  // The first creates the tables.
-  const first = await start(database, cleanup);
-  const replicas = [first, ...(await Promise.all([start(database, cleanup), start(database, cleanup)]))];
-  say(`Up: ${replicas.map(({ pid }) => pid).join(', ')}`);
-  return replicas;
-}
-
-async function start(database: Sql, cleanup: Cleanup): Promise<ReplicaProcess> {
-  const replica = await ReplicaProcess.start('demo/outbox-replica.ts', {
-    DATABASE_URL: database.url,
-    AMQP_URL: settings.amqpUrl,
-    LEASE_MS: String(LEASE),
-    POLL_MS: String(POLL),
+  const replicas: Program[] = [];
+  await play({
+    title: 'Three processes with an outbox; the one that leads is killed',
+    log: () => replicas.map(({ log }) => log).join('\n'),
+    story: async (cleanup) => {
+      const database = await temporaryDatabase(await databaseServer(cleanup), 'take_over', cleanup);
+      const start = async () => void replicas.push(await startReplica(database, cleanup));
+      await start(); // creates the tables
+      await Promise.all([start(), start()]);
+      say(`Up: ${replicas.map(({ pid }) => pid).join(', ')}`);
+      for (const [signal, most, why] of BOUNDS) {
+        const { from, to, took } = await killLeader(database, replicas, signal);
+        check(`${signal}: from ${from} to ${to} in ${took} ms (at most ${why})`, took <= most);
+      }
+    },
   });
-  cleanup.add(() => replica.end());
+}
+
+async function startReplica(database: Sql, cleanup: Cleanup): Promise<Program> {
+  const replica = await Program.start(join(__dirname, 'outbox-replica.ts'), {
+    env: { DATABASE_URL: database.url, LEASE_MS: String(LEASE), POLL_MS: String(POLL) },
+    // Nothing is sent here: without a RabbitMQ at hand a stand-in will do.
+    preload: process.env.AMQP_URL ? [] : [join(__dirname, '../../shared/in-process-broker.ts')],
+  });
+  cleanup.add(() => replica.stop());
   return replica;
 }
 
 /** Both times are the database's, so that looking costs nothing. */
-async function killLeader(database: Sql, replicas: readonly ReplicaProcess[], signal: NodeJS.Signals) {
+async function killLeader(database: Sql, replicas: readonly Program[], signal: NodeJS.Signals) {
   let before: Leader | undefined;
   await until('one leads', async () => (before = await leader(database)) !== undefined);
   const from = before!.pid;
   const replica = replicas.find(({ pid }) => pid === from);
   if (!replica) throw new Error(`Process ${from} leads and is none of ours`);
   const killed = await database.number('SELECT extract(epoch FROM clock_timestamp()) * 1000');
-  replica.signal(signal);
+  replica.kill(signal);
   let after: Leader | undefined;
   await until('another leads', async () => {
     after = await leader(database);

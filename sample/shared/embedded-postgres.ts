@@ -12,7 +12,7 @@ export interface PostgresServer {
 
 /** A real PostgreSQL out of an npm package, in a temporary folder, for as long as the demo runs. */
 export async function startPostgres(): Promise<PostgresServer> {
-  const folder = await mkdtemp(join(tmpdir(), 'claims-demo-'));
+  const folder = await mkdtemp(join(tmpdir(), 'demo-postgres-'));
   // Also after Ctrl-C: the package stops its server then, and ends this process.
   process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   const log: string[] = [];
@@ -40,7 +40,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : 'it ended at once';
     throw new Error(
-      `The embedded PostgreSQL does not start: ${reason}\n${log.join('')}\nSet DATABASE_URL and AMQP_URL to use servers.`,
+      `The embedded PostgreSQL does not start: ${reason}\n${log.join('')}\nSet DATABASE_URL, and AMQP_URL where there are messages, to use servers.`,
       { cause },
     );
   }
