@@ -1,5 +1,13 @@
+import {
+  type BackoffFunction,
+  type BackoffOptions,
+  resolveBackoff,
+  type ResolvedBackoffOptions,
+} from './message/backoff';
 import { toMilliseconds, type Duration } from './message/duration';
 import { InvalidOptionError } from './message/invalid-option.error';
+import { attempts, integer, known, oneOf, optionalFunction, timer } from './message/option-checks';
+import type { RetryIf } from './message/retry-policy';
 import type { TableOptions } from './persistence/tables';
 
 /** Options of `InboxOutboxModule.forRoot()`. Everything has a default. Bad values are refused at start, by name. */
@@ -41,7 +49,10 @@ export interface OutboxOptions {
   publishTimeout?: Duration;
   /** Attempts until a message is dead. A broker that is away uses up none. Default 10; `Infinity` for no limit. */
   maxAttempts?: number;
-  backoff?: BackoffOptions;
+  /** The pause between two attempts: figures, or a function. Default: 1 s, doubled each time up to 1 h, 20 % random. */
+  backoff?: BackoffOptions | BackoffFunction;
+  /** Whether a message that failed with this error is tried again; false: it is dead at once. Default: always true. */
+  retryIf?: RetryIf;
   /** Keep sent rows for this long; `false` (default): they are deleted when the broker has confirmed them. */
   retention?: Duration | false;
   cleanup?: CleanupOptions;
@@ -84,18 +95,6 @@ export type OnDuplicate = 'skip' | 'pass';
  */
 export type OnFailure = 'reject' | 'requeue';
 
-/** The pause before attempt n + 1 is `initialDelay × factor^(n−1)`, at most `maxDelay`, less a random share. */
-export interface BackoffOptions {
-  /** Default `'1s'`. */
-  initialDelay?: Duration;
-  /** 1 or more. Default 2. */
-  factor?: number;
-  /** Default `'1h'`. */
-  maxDelay?: Duration;
-  /** Share of the pause that is random, 0 to 1. Default 0.2. */
-  jitter?: number;
-}
-
 export interface CleanupOptions {
   /** Default `'1m'`. */
   interval?: Duration;
@@ -120,7 +119,8 @@ export interface ResolvedOutboxOptions {
   readonly lease: number;
   readonly publishTimeout: number;
   readonly maxAttempts: number;
-  readonly backoff: ResolvedBackoffOptions;
+  readonly backoff: ResolvedBackoffOptions | BackoffFunction;
+  readonly retryIf: RetryIf | undefined;
   readonly retention: number | false;
   readonly cleanup: ResolvedCleanupOptions;
 }
@@ -134,13 +134,6 @@ export interface ResolvedInboxOptions {
   readonly maxConcurrentHandlers: number | undefined;
   readonly retention: number;
   readonly cleanup: ResolvedCleanupOptions;
-}
-
-export interface ResolvedBackoffOptions {
-  readonly initialDelay: number;
-  readonly factor: number;
-  readonly maxDelay: number;
-  readonly jitter: number;
 }
 
 export interface ResolvedCleanupOptions {
@@ -171,6 +164,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     'publishTimeout',
     'maxAttempts',
     'backoff',
+    'retryIf',
     'retention',
     'cleanup',
   ]);
@@ -187,7 +181,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
       `less than outbox.lease (${lease} ms)`,
     );
   }
-  const { retention = false } = options;
+  const { retention = false, backoff = {} } = options;
   return {
     dispatch: oneOf('outbox.dispatch', options.dispatch ?? 'leader', ['leader', 'competing', 'off']),
     requireTransaction: oneOf('outbox.requireTransaction', options.requireTransaction ?? true, [true, false]),
@@ -197,7 +191,8 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     lease,
     publishTimeout,
     maxAttempts: attempts('outbox.maxAttempts', options.maxAttempts ?? 10),
-    backoff: resolveBackoff('outbox.backoff.', options.backoff ?? {}),
+    backoff: typeof backoff === 'function' ? backoff : resolveBackoff('outbox.backoff.', backoff),
+    retryIf: optionalFunction('outbox.retryIf', options.retryIf),
     retention: retention === false ? false : toMilliseconds('outbox.retention', retention),
     cleanup: resolveCleanup('outbox.cleanup.', options.cleanup ?? {}),
   };
@@ -247,80 +242,10 @@ export const ON_MISSING_ID: readonly OnMissingId[] = ['reject', 'fingerprint', '
 export const ON_DUPLICATE: readonly OnDuplicate[] = ['skip', 'pass'];
 export const ON_FAILURE: readonly OnFailure[] = ['reject', 'requeue'];
 
-function resolveBackoff(path: string, options: BackoffOptions): ResolvedBackoffOptions {
-  known(path, options, ['initialDelay', 'factor', 'maxDelay', 'jitter']);
-  return {
-    initialDelay: toMilliseconds(`${path}initialDelay`, options.initialDelay ?? '1s'),
-    factor: number(`${path}factor`, options.factor ?? 2, 1, 1_000),
-    maxDelay: toMilliseconds(`${path}maxDelay`, options.maxDelay ?? '1h'),
-    jitter: number(`${path}jitter`, options.jitter ?? 0.2, 0, 1),
-  };
-}
-
 function resolveCleanup(path: string, options: CleanupOptions): ResolvedCleanupOptions {
   known(path, options, ['interval', 'batchSize']);
   return {
     interval: timer(`${path}interval`, options.interval ?? '1m', 10),
     batchSize: integer(`${path}batchSize`, options.batchSize ?? 1_000, 1, 10_000),
   };
-}
-
-/** A misspelt option would silently leave its default in force. */
-function known(path: string, options: object, names: readonly string[]): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new InvalidOptionError(path.replace(/\.$/, '') || 'options', options, 'an object');
-  }
-  for (const name of Object.keys(options)) {
-    if (!names.includes(name)) {
-      throw new InvalidOptionError(
-        `${path}${name}`,
-        (options as Record<string, unknown>)[name],
-        `one of the options ${names.join(', ')}`,
-      );
-    }
-  }
-}
-
-/** @throws {InvalidOptionError} unless the value is one of those allowed */
-export function oneOf<T>(option: string, value: T, allowed: readonly T[]): T {
-  if (!allowed.includes(value)) {
-    throw new InvalidOptionError(
-      option,
-      value,
-      `one of ${allowed.map((each) => JSON.stringify(each)).join(', ')}`,
-    );
-  }
-  return value;
-}
-
-/** Node fires a timer of more than 2^31 − 1 ms at once. */
-const MAX_TIMER = 2 ** 31 - 1;
-
-/** A duration that a timer of Node can wait for. */
-export function timer(option: string, value: Duration, minimum: number): number {
-  const milliseconds = toMilliseconds(option, value);
-  if (milliseconds < minimum || milliseconds > MAX_TIMER) {
-    throw new InvalidOptionError(
-      option,
-      value,
-      `a duration from ${minimum} ms to ${MAX_TIMER} ms (24.8 days)`,
-    );
-  }
-  return milliseconds;
-}
-
-function integer(option: string, value: number, minimum: number, maximum: number): number {
-  if (!Number.isInteger(value)) throw new InvalidOptionError(option, value, 'a whole number');
-  return number(option, value, minimum, maximum);
-}
-
-function attempts(option: string, value: number): number {
-  return value === Infinity ? value : integer(option, value, 1, 1_000_000);
-}
-
-function number(option: string, value: number, minimum: number, maximum: number): number {
-  if (typeof value !== 'number' || !(value >= minimum && value <= maximum)) {
-    throw new InvalidOptionError(option, value, `a number from ${minimum} to ${maximum}`);
-  }
-  return value;
 }

@@ -1,6 +1,5 @@
 export { InboxOutboxModule } from './inbox-outbox.module';
 export type {
-  BackoffOptions,
   CleanupOptions,
   InboxOptions,
   InboxOutboxModuleExtras,
@@ -41,7 +40,10 @@ export { Transactions, type ExplicitTransaction, type RunOptions } from './trans
 export type { AfterCommitCallback, TransactionSource } from './transaction/transaction-source';
 
 export type { AmqpProperties } from './message/amqp-properties';
+export type { BackoffFunction, BackoffOptions } from './message/backoff';
 export type { Duration } from './message/duration';
+export type { MessageRetryOptions } from './message/message-retry';
+export type { RetryIf } from './message/retry-policy';
 export { CreateInboxOutboxTables1764547200000, createInboxOutboxMigration } from './persistence/migration';
 export { inboxOutboxEntities } from './persistence/registered-tables';
 export type { TableOptions } from './persistence/tables';
@@ -59,6 +61,7 @@ export { NotLockedError } from './locking/not-locked.error';
 export { SchedulerLockError } from './locking/scheduler-lock.error';
 export { InvalidMessageError } from './message/invalid-message.error';
 export { InvalidOptionError } from './message/invalid-option.error';
+export { NonRetryableError } from './message/non-retryable.error';
 export { DuplicateMessageError } from './persistence/duplicate-message.error';
 export { InboxOutboxSchemaError } from './persistence/schema.error';
 export { UnsupportedDatabaseError } from './persistence/unsupported-database.error';

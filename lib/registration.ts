@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { AmqpConnection } from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
@@ -149,6 +150,6 @@ export class Registration {
   /** Whether a second registration for the same data source asks for the same. */
   isSameAs({ tables, options }: Pick<RegistrationSettings, 'tables' | 'options'>): boolean {
     const mine = this.settings;
-    return mine.tables === tables && JSON.stringify(mine.options) === JSON.stringify(options);
+    return mine.tables === tables && isDeepStrictEqual(mine.options, options);
   }
 }

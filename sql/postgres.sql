@@ -24,6 +24,7 @@ CREATE TABLE "outbox_message" (
   "status" character varying(16) NOT NULL DEFAULT 'ready',
   "attempts" integer NOT NULL DEFAULT '0',
   "last_error" text,
+  "retry" text,
   "claim_token" uuid,
   "claimed_until" timestamp with time zone,
   "settled_at" timestamp with time zone,

@@ -3,14 +3,13 @@ import {
   ON_DUPLICATE,
   ON_FAILURE,
   ON_MISSING_ID,
-  oneOf,
-  timer,
   type OnDuplicate,
   type OnFailure,
   type OnMissingId,
 } from '../inbox-outbox.options';
 import type { Duration } from '../message/duration';
 import { InvalidOptionError } from '../message/invalid-option.error';
+import { oneOf, timer } from '../message/option-checks';
 import type { InboundMessage } from './inbound-message';
 
 /** TypeORM's own type, which it does not export from its root. */

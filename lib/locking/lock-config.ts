@@ -1,6 +1,6 @@
-import { timer } from '../inbox-outbox.options';
 import { toMilliseconds, type Duration } from '../message/duration';
 import { InvalidOptionError } from '../message/invalid-option.error';
+import { timer } from '../message/option-checks';
 import { checkLockName } from './lock-name';
 
 /** What ShedLock calls a lock configuration. */

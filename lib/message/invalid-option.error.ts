@@ -12,7 +12,7 @@ export class InvalidOptionError extends Error {
   constructor(
     readonly option: string,
     readonly value: unknown,
-    expected: string,
+    readonly expected: string,
   ) {
     super(
       `InboxOutboxModule: option "${option}" is ${inspect(value, { depth: 1, breakLength: Infinity })}; expected ${expected}.`,

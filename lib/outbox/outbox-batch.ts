@@ -44,6 +44,7 @@ export interface OutboxBatchDependencies {
   readonly mayStart: () => boolean;
 }
 
+type FailedOutcome = Extract<SendOutcome, { kind: 'failed' }>;
 type Outcome = SendOutcome | { readonly kind: 'expired' };
 
 /**
@@ -129,7 +130,7 @@ export class OutboxBatch {
         failed.push({ seq, error: 'Expired before it could be sent', next: 'dead' });
         counts.dead++;
       } else if (outcome?.kind === 'failed') {
-        const next = this.use.retry.next(message.attempts + 1);
+        const next = this.next(message, outcome);
         failed.push({ seq, error: outcome.error, next });
         counts[next === 'dead' ? 'dead' : 'failed']++;
       } else {
@@ -140,6 +141,11 @@ export class OutboxBatch {
     }
     counts.sent = sent.length;
     return { token: this.claim.token, sent, failed, released, keepSent: this.use.keepSent };
+  }
+
+  private next({ attempts, retry }: ClaimedMessage, outcome: FailedOutcome): number | 'dead' {
+    if (outcome.permanent) return 'dead';
+    return this.use.retry.next(attempts + 1, outcome.cause ?? new Error(outcome.error), retry);
   }
 
   private async settle(settlement: Settlement): Promise<void> {

@@ -21,7 +21,7 @@ export interface OutboxDispatcherDependencies {
   readonly options: ResolvedOutboxOptions;
   readonly scheduler: IntervalRegistry;
   readonly logger: LoggerService;
-  /** Default: from the options `maxAttempts` and `backoff`. */
+  /** Default: from the options `maxAttempts`, `backoff` and `retryIf`. */
   readonly retry?: RetryPolicy;
   /** Of the data source, where it has one: part of the names of the job and the lock. */
   readonly name?: string;
@@ -72,7 +72,9 @@ export class OutboxDispatcher {
     const jobName = name ? `outbox-dispatcher:${name}` : 'outbox-dispatcher';
     this.logger = guardedLogger(use.logger);
     this.store = new OutboxStore(use);
-    this.retry = use.retry ?? createRetryPolicy(options.maxAttempts, options.backoff);
+    const { retryIf } = options;
+    this.retry =
+      use.retry ?? createRetryPolicy(options.maxAttempts, options.backoff, { retryIf, logger: this.logger });
     this.interval = new NamedInterval(use.scheduler, jobName, options.pollInterval, () => this.poll());
     const wanted = () => this.running !== undefined || this.interval.active;
     this.leader = new Leader(new LockStore(use), jobName, options.lease, this.logger, wanted);

@@ -1,6 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import type { AmqpProperties } from '../message/amqp-properties';
 import type { Duration } from '../message/duration';
+import type { MessageRetryOptions } from '../message/message-retry';
 
 /** Options of `OutboxService.publish()`: AMQP's properties under golevelup's names, and what the outbox adds. */
 export interface PublishOptions extends AmqpProperties {
@@ -23,6 +24,8 @@ export interface PublishOptions extends AmqpProperties {
    * returns that one's id. At most 255 bytes.
    */
   deduplicationKey?: string;
+  /** Attempts and pauses of this message, stored with it. What it leaves out is as in the module's options. */
+  retry?: MessageRetryOptions;
   /**
    * The transaction to write in, e.g. `queryRunner.manager` of one that is driven by hand. Default: the active one. For
    * `publishMany()` it is an argument of its own.

@@ -3,6 +3,7 @@ import { encodeTable } from '../message/amqp-codec';
 import { AMQP_PROPERTY_NAMES, checkProperties } from '../message/amqp-properties';
 import { toMilliseconds, type Duration } from '../message/duration';
 import { InvalidMessageError } from '../message/invalid-message.error';
+import { encodeRetry } from '../message/message-retry';
 import { serialize, type PayloadSerializer } from '../message/serializer';
 import { identifier, storableText } from '../message/text-checks';
 import type { OutboxInsert } from '../persistence/outbox-statements';
@@ -11,7 +12,7 @@ import type { OutboxMessage, PublishOptions } from './publish-options';
 /** Without `manager`, which has been used up by then. */
 const KNOWN: readonly string[] = [
   ...AMQP_PROPERTY_NAMES,
-  ...(['messageId', 'orderingKey', 'deliverAt', 'delay', 'expiresAt', 'deduplicationKey'] as const),
+  ...(['messageId', 'orderingKey', 'deliverAt', 'delay', 'expiresAt', 'deduplicationKey', 'retry'] as const),
 ] satisfies readonly (keyof PublishOptions)[];
 
 /**
@@ -22,7 +23,8 @@ const KNOWN: readonly string[] = [
 export function toOutboxInsert(message: OutboxMessage, serializer?: PayloadSerializer): OutboxInsert {
   const { exchange, routingKey, payload, options = {} } = message;
   checkOptionNames(options);
-  const { messageId, orderingKey, deduplicationKey, deliverAt, delay, expiresAt, ...properties } = options;
+  const { messageId, orderingKey, deduplicationKey, deliverAt, delay, expiresAt, retry, ...properties } =
+    options;
   if (deliverAt !== undefined && delay !== undefined) {
     throw new InvalidMessageError('delay', delay, 'Give either deliverAt or delay');
   }
@@ -39,6 +41,7 @@ export function toOutboxInsert(message: OutboxMessage, serializer?: PayloadSeria
     deliverAt: deliverAt === undefined ? undefined : checkDate('deliverAt', deliverAt),
     delay: delay === undefined ? undefined : checkDelay(delay),
     expiresAt: expiresAt === undefined ? undefined : checkDate('expiresAt', expiresAt),
+    retry: encodeRetry(retry),
   };
 }
 

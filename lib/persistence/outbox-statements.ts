@@ -21,6 +21,8 @@ export interface OutboxInsert {
   readonly deliverAt?: Date;
   readonly delay?: number;
   readonly expiresAt?: Date;
+  /** The message's own retry policy, encoded by `message/`; none: the one for all. */
+  readonly retry?: string | null;
 }
 
 /** A message that this process has claimed. */
@@ -37,6 +39,8 @@ export interface ClaimedMessage {
   readonly orderingKey: string | null;
   /** Attempts before this one. */
   readonly attempts: number;
+  /** The message's own retry policy, as it was inserted. */
+  readonly retry: string | null;
   readonly createdAt: Date;
   /** Whether `expiresAt` had passed on the database's clock when the row was claimed. */
   readonly expired: boolean;

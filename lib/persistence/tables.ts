@@ -44,6 +44,7 @@ const outboxColumns: Columns = {
   status: { type: 'varchar', length: 16, default: 'ready' },
   attempts: { type: 'int', default: 0 },
   last_error: { type: 'text', nullable: true },
+  retry: { type: 'text', nullable: true },
   claim_token: { type: 'uuid', nullable: true },
   claimed_until: { ...timestamp, nullable: true },
   settled_at: { ...timestamp, nullable: true },

@@ -5,7 +5,15 @@ export type SendOutcome =
   /** The broker has taken responsibility for it: a positive confirm, and not returned as unroutable. */
   | { readonly kind: 'sent' }
   /** The message's own fault (unroutable, refused, cannot be encoded): counts as an attempt. */
-  | { readonly kind: 'failed'; readonly error: string }
+  | {
+      readonly kind: 'failed';
+      /** For the row and the log. */
+      readonly error: string;
+      /** What was thrown, where something was: the retry policy judges by it. */
+      readonly cause?: unknown;
+      /** Another attempt would end the same way: the message is dead at once. */
+      readonly permanent?: true;
+    }
   /** It was written, and nobody knows whether it arrived: no attempt used, sent again with the same id. */
   | { readonly kind: 'unknown'; readonly error: string }
   /** Nothing was written: no attempt used. */

@@ -95,7 +95,7 @@ const claimSql = (sql: SqlTemplate): string =>
   SELECT c.{seq}::text AS "seq", c.{message_id} AS "messageId", c.{exchange} AS "exchange",
     c.{routing_key} AS "routingKey", c.{body} AS "body", c.{body_encoding} AS "bodyEncoding",
     c.{headers} AS "headers", c.{properties} AS "properties", c.{ordering_key} AS "orderingKey",
-    c.{attempts} AS "attempts", ${epochText('c.{created_at}')} AS "createdAt",
+    c.{attempts} AS "attempts", c.{retry} AS "retry", ${epochText('c.{created_at}')} AS "createdAt",
     coalesce(c.{expires_at} <= statement_timestamp(), false) AS "expired"
   FROM claimed AS c ORDER BY c.{seq}`);
 

@@ -11,7 +11,7 @@ describe('A message of the outbox', () => {
     expect(messageId).toMatch(/^[0-9a-f-]{36}$/);
     expect(rest).toEqual({
       ...{ exchange: 'e', routingKey: 'r', body: '1', bodyEncoding: 'utf8' },
-      ...{ headers: null, properties: null, orderingKey: null, deduplicationKey: null },
+      ...{ headers: null, properties: null, orderingKey: null, deduplicationKey: null, retry: null },
     });
   });
 
@@ -26,6 +26,14 @@ describe('A message of the outbox', () => {
     deliverAt.setFullYear(2031);
     expect(kept).toEqual(new Date('2030-01-01'));
     expect(row({ options: { delay: '2h' } }).delay).toBe(7_200_000);
+  });
+
+  it('carries a retry policy of its own, in milliseconds', () => {
+    expect(row({ options: { retry: { maxAttempts: 3, backoff: { initialDelay: '5s' } } } }).retry).toBe(
+      '{"maxAttempts":3,"backoff":{"initialDelay":5000}}',
+    );
+    expect(row({ options: { retry: { maxAttempts: Infinity } } }).retry).toBe('{"maxAttempts":"Infinity"}');
+    expect(row({ options: { retry: {} } }).retry).toBeNull();
   });
 
   it.each<[string, string]>([
@@ -61,6 +69,11 @@ describe('A message of the outbox', () => {
     ['deliverAt', { deliverAt: new Date(Date.UTC(10_000, 0)) }],
     ['deliverAt', { deliverAt: new Date('0000-12-31T23:59:59Z') }],
     ['expiresAt', { expiresAt: 'tomorrow' }],
+    ['retry.maxAttempts', { retry: { maxAttempts: 0 } }],
+    ['retry.backoff.factor', { retry: { backoff: { factor: 0.5 } } }],
+    ['retry.backof', { retry: { backof: {} } }],
+    ['retry', { retry: 3 }],
+    ['retry.backoff', { retry: { backoff: () => 5 } }],
     ['delay', { delay: -1 }],
     ['delay', { delay: Infinity }],
     ['delay', { delay: 'soon' }],

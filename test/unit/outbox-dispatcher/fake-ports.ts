@@ -43,6 +43,7 @@ export class FakeDatabase {
         createdAt: new Date(),
         expired: false,
         attempts: 0,
+        retry: null,
         ...message,
         status: 'ready',
         due: 0,

@@ -12,6 +12,7 @@ const row = (overrides: Partial<ClaimedMessage> = {}): ClaimedMessage => ({
   properties: null,
   orderingKey: null,
   attempts: 0,
+  retry: null,
   createdAt: new Date('2026-01-02T03:04:05.678Z'),
   expired: false,
   ...overrides,

@@ -15,6 +15,7 @@ const row = (messageId: string): ClaimedMessage => ({
   properties: null,
   orderingKey: null,
   attempts: 0,
+  retry: null,
   createdAt: new Date(),
   expired: false,
 });
