@@ -189,10 +189,12 @@ describe('The tables in the database', () => {
     ]);
     await dataSource.synchronize();
     await database.query('ALTER TABLE inbox_message DROP COLUMN reply');
+    const columns = (table: string) =>
+      dataSource.entityMetadatas.find(({ tableName }) => tableName === table)?.columns.length ?? NaN;
     expect(await sizes()).toEqual([
-      ['outbox', 20],
-      ['inbox', 17],
-      ['lock', 5],
+      ['outbox', columns('outbox_message')],
+      ['inbox', columns('inbox_message') - 1],
+      ['lock', columns('shedlock')],
     ]);
     expect(await dialect.serverVersion(runner)).toMatchObject({ supported: true });
     await runner.release();
