@@ -48,11 +48,11 @@ export { CreateInboxOutboxTables1764547200000, createInboxOutboxMigration } from
 export { inboxOutboxEntities } from './persistence/registered-tables';
 export type { TableOptions } from './persistence/tables';
 
-export { HandlerTimeoutError } from './inbox/handler-timeout.error';
+export { HandlerTimeoutError } from './transaction/handler-timeout.error';
 export { IdempotentHandlerError } from './inbox/idempotent-handler.error';
 export { MessageIdError } from './inbox/message-id.error';
 export { MissingMessageIdError } from './inbox/missing-message-id.error';
-export { ShuttingDownError } from './inbox/shutting-down.error';
+export { ShuttingDownError } from './transaction/shutting-down.error';
 export { UnprotectedHandlerError } from './inbox/unprotected-handler.error';
 export { LockHandleUsedError } from './locking/lock-handle-used.error';
 export { LockLostError } from './locking/lock-lost.error';

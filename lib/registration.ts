@@ -19,6 +19,7 @@ import type { InboxOutboxTables } from './persistence/tables';
 import { verifyEntities, verifySchema } from './persistence/verify-schema';
 import type { IntervalRegistry } from './scheduling/named-interval';
 import { installBridge } from './transaction/bridge';
+import { ConcurrencyGate } from './transaction/concurrency-gate';
 import { Transactions } from './transaction/transactions';
 import type { ManagedConnection } from './transport/rabbitmq/amqp-types';
 import { RabbitMqTransport } from './transport/rabbitmq/rabbitmq-transport';
@@ -84,7 +85,9 @@ export class Registration {
       },
       notify: () => this.dispatcher.notify(),
     });
+    const gate = ConcurrencyGate.ofPool(dataSource, options.inbox.maxConcurrentHandlers);
     const inbox = inboxes.open({
+      gate,
       name: dataSourceName,
       dataSource,
       transactions: this.transactions,

@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { pauseAfter, type Pauses } from './pauses';
-import { ShuttingDownError } from './shutting-down.error';
+import { ShuttingDownError } from '../transaction/shutting-down.error';
 
 /** Milliseconds: how long to wait before the second try, and at most. */
 const FIRST_PAUSE = 100;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { InboxKey } from '../persistence/inbox-statements';
-import type { ConcurrencyGate } from './concurrency-gate';
+import type { ConcurrencyGate } from '../transaction/concurrency-gate';
 import { describe, keptMessage, type Delivery, type IdentifiedDelivery } from './delivery';
 import type { FailurePolicy } from './failure-policy';
 import { Hold } from './held-work';
@@ -12,7 +12,7 @@ import { MissingMessageIdError } from './missing-message-id.error';
 import { NotCountedError } from './not-counted.error';
 import type { Pauses } from './pauses';
 import { ack, reject, requeue, type Settlement } from './settlement';
-import { ShuttingDownError } from './shutting-down.error';
+import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { SuspectsLane } from './suspects-lane';
 
 /** Reruns at once after serialization failures and deadlocks, uncounted. */

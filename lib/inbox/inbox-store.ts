@@ -1,7 +1,7 @@
 import type { DataSource, EntitySchema, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
 import type { InboxKey, KeptMessage } from '../persistence/inbox-statements';
-import { ownTransaction, runOutside } from '../transaction/own-work';
+import { ownTransaction } from '../transaction/own-work';
 
 /** P1's states of a row. Only a `seen` one may still be taken. */
 export type InboxStatus = 'seen' | 'open' | 'in_progress' | 'done' | 'dead';
@@ -66,18 +66,6 @@ export class InboxStore {
   /** @returns how many rows were deleted, at most `limit` */
   deleteDone(olderThan: number, limit: number): Promise<number> {
     return this.own((runner) => this.dialect.inbox.deleteDone(runner, olderThan, limit));
-  }
-
-  /**
-   * Ends the statement that is running on this runner, so that its transaction can be rolled back at once.
-   *
-   * @param isWanted asked when there is a connection to do it with, right before it is done
-   */
-  cancelStatement(victim: QueryRunner, isWanted: () => boolean): Promise<void> {
-    return runOutside(this.dataSource, async (other) => {
-      await other.connect();
-      if (isWanted() && !victim.isReleased) await this.dialect.cancelStatement(victim, other);
-    });
   }
 
   private own<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {

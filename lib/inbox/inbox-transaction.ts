@@ -1,16 +1,15 @@
 import { Nack } from '@golevelup/nestjs-rabbitmq';
-import { Logger } from '@nestjs/common';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
-import { within } from '../timing/within';
+import { isConnectionGone } from '../transaction/connection-check';
+import type { CutOff } from '../transaction/cut-off';
+import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { Transactions } from '../transaction/transactions';
 import type { IdentifiedDelivery } from './delivery';
-import { HandlerTimeoutError } from './handler-timeout.error';
 import { runInInboxContext } from './inbox-context';
 import type { InboxStore } from './inbox-store';
 import { NackAnsweredError } from './nack-answered.error';
 import { NotCountedError } from './not-counted.error';
-import { ShuttingDownError } from './shutting-down.error';
 
 /** How one try to handle a delivery in a transaction ended. Whatever it was, it left either all or nothing behind. */
 export type Attempt =
@@ -27,22 +26,6 @@ export type Attempt =
 
 /** What was under way. The module's own statements are all but `handler`. */
 export type Step = 'begin' | 'take' | 'handler' | 'commit';
-
-/** Milliseconds to wait for a connection to cancel a statement with, when the pool is used up. */
-const CANCEL_PATIENCE = 1_000;
-
-/** When to stop waiting for a piece of work on a connection. */
-interface Cut {
-  readonly runner: QueryRunner;
-  /** Is aborted with the reason. */
-  readonly controller: AbortController;
-  /** Fires when a shutdown cannot wait any longer. */
-  readonly abort: AbortSignal;
-  /** Milliseconds. Default: no limit. */
-  readonly timeout?: number;
-  /** For the messages. */
-  readonly consumer?: string;
-}
 
 /** Rolls the transaction back without a failure. */
 class Duplicate extends Error {}
@@ -62,12 +45,11 @@ class ConnectionGone extends Error {
  * 4. Commit. That the transaction is still alive is checked by the transaction bridge.
  */
 export class InboxTransaction {
-  private readonly logger = new Logger('Inbox');
-
   constructor(
     private readonly store: InboxStore,
     private readonly transactions: Transactions,
     private readonly dialect: Dialect,
+    private readonly cutOff: CutOff,
   ) {}
 
   /** A transaction of the application is open around the delivery: it is joined in a savepoint. */
@@ -128,19 +110,20 @@ export class InboxTransaction {
     };
     try {
       const running = runInInboxContext(context, () => delivery.handle());
-      const value = await this.untilCut(running, {
+      const value = await this.cutOff.until(running, {
         runner,
         controller,
         abort,
         timeout: policy.timeout,
-        consumer: policy.consumer,
+        handler: policy.consumer,
       });
       if (value instanceof Nack) throw new NackAnsweredError(policy.consumer, value.requeue);
       return value;
     } catch (error) {
       // Asked on the connection itself and not read from the error: the handler may have made its own error of it, and an
       // error that looks like it may be about another server that the handler talks to.
-      if (!controller.signal.aborted && (await this.isGone(runner))) throw new ConnectionGone(error);
+      if (!controller.signal.aborted && (await isConnectionGone(runner, this.dialect)))
+        throw new ConnectionGone(error);
       throw error;
     }
   }
@@ -152,75 +135,7 @@ export class InboxTransaction {
     abort: AbortSignal,
   ): Promise<boolean> {
     const controller = new AbortController();
-    return this.untilCut(this.take(delivery, runner), { runner, controller, abort });
-  }
-
-  /** Waits for the work until its time is over. What it does after that has nothing to write to any more. */
-  private async untilCut<T>(running: Promise<T>, cut: Cut): Promise<T> {
-    const { runner, controller, abort, timeout, consumer = '' } = cut;
-    let timer: NodeJS.Timeout | undefined;
-    let cancelling: Promise<void> | undefined;
-    let end: (reason: Error) => void = () => undefined;
-    const over = new Promise<never>((_, rejected) => {
-      end = (reason) => {
-        controller.abort(reason);
-        // A ROLLBACK waits for the statement before it, however long that takes.
-        cancelling = this.cancelStatement(runner);
-        void cancelling.then(() => rejected(reason));
-      };
-    });
-    const onAbort = () => end(new ShuttingDownError());
-    abort.addEventListener('abort', onAbort);
-    if (abort.aborted) onAbort();
-    if (timeout !== undefined)
-      timer = setTimeout(() => end(new HandlerTimeoutError(consumer, timeout)), timeout);
-    try {
-      return await Promise.race([running, over]);
-    } catch (error) {
-      // What it made of having been cut off is no failure of its own.
-      throw controller.signal.aborted ? controller.signal.reason : error;
-    } finally {
-      clearTimeout(timer);
-      abort.removeEventListener('abort', onAbort);
-      // Until then the connection must not become somebody else's, whose statement would be cancelled instead.
-      await cancelling;
-      if (controller.signal.aborted) this.watchStraggler(running, consumer);
-    }
-  }
-
-  /** Never rejects. When it returns, nothing is cancelled any more. */
-  private async cancelStatement(runner: QueryRunner): Promise<void> {
-    const request = { wanted: true, sent: false };
-    try {
-      const cancelled = this.store.cancelStatement(runner, () => {
-        request.sent = request.wanted;
-        return request.wanted;
-      });
-      if (await within(CANCEL_PATIENCE, cancelled)) return;
-      request.wanted = false;
-      cancelled.catch(() => undefined);
-      if (request.sent) await cancelled;
-    } catch (error) {
-      this.logger.debug(
-        `The statement of a handler that is cut off could not be cancelled: ${String(error)}`,
-      );
-    }
-  }
-
-  private watchStraggler(running: Promise<unknown>, consumer: string): void {
-    running.catch((error: unknown) => {
-      this.logger.debug(`The handler ${consumer} ended after it had been cut off: ${String(error)}`);
-    });
-  }
-
-  private async isGone(runner: QueryRunner): Promise<boolean> {
-    try {
-      await runner.query('SELECT 1');
-      return false;
-    } catch (error) {
-      // A failed transaction refuses the question, which is an answer.
-      return this.dialect.isConnectionFault(error) || runner.isReleased;
-    }
+    return this.cutOff.until(this.take(delivery, runner), { runner, controller, abort });
   }
 
   private judge(error: unknown, during: Step, value: unknown): Attempt {

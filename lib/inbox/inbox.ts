@@ -1,9 +1,11 @@
+import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import type { ResolvedInboxOptions } from '../inbox-outbox.options';
 import type { Dialect } from '../persistence/dialect';
 import type { InboxOutboxTables } from '../persistence/tables';
+import { ConcurrencyGate } from '../transaction/concurrency-gate';
+import { CutOff } from '../transaction/cut-off';
 import type { Transactions } from '../transaction/transactions';
-import { ConcurrencyGate } from './concurrency-gate';
 import type { HandlerPolicy } from './delivery';
 import { FailurePolicy } from './failure-policy';
 import type { IdempotentMetadata } from './idempotent.metadata';
@@ -23,6 +25,8 @@ export interface InboxSettings {
   readonly tables: InboxOutboxTables;
   readonly dialect: Dialect;
   readonly options: ResolvedInboxOptions;
+  /** Of all handlers that hold a connection of this data source. */
+  readonly gate: ConcurrencyGate;
 }
 
 /** The inbox of one data source. Made by {@link Inboxes}, which holds what all of them share. */
@@ -35,16 +39,18 @@ export class Inbox {
     private readonly settings: InboxSettings,
     shared: { readonly lane: SuspectsLane; readonly pauses: Pauses },
   ) {
-    const { name, dataSource, transactions, tables, dialect, options } = settings;
+    const { name, dataSource, transactions, tables, dialect, options, gate } = settings;
+    const { maxConcurrentHandlers: limit, maxAttempts } = options;
+    const cutOff = new CutOff(dataSource, dialect, new Logger('Inbox'));
     this.name = name;
     this.store = new InboxStore(dataSource, tables.inbox, dialect);
     this.deliveries = new InboxDelivery({
       ...shared,
       store: this.store,
-      transaction: new InboxTransaction(this.store, transactions, dialect),
+      transaction: new InboxTransaction(this.store, transactions, dialect, cutOff),
       failures: new FailurePolicy(this.store, shared.pauses),
-      gate: new ConcurrencyGate(dataSource, options.maxConcurrentHandlers),
-      maxAttempts: options.maxAttempts,
+      gate: limit === undefined ? gate : new ConcurrencyGate(limit, gate),
+      maxAttempts,
     });
   }
 

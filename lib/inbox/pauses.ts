@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ShuttingDownError } from './shutting-down.error';
+import { ShuttingDownError } from '../transaction/shutting-down.error';
 
 /**
  * Waiting that ends with the application: a delivery that is held back (the database is away, or it must not come again at

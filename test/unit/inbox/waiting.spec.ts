@@ -1,13 +1,13 @@
 import type { DataSource } from 'typeorm';
-import { ConcurrencyGate } from '../../../lib/inbox/concurrency-gate';
+import { ConcurrencyGate } from '../../../lib/transaction/concurrency-gate';
 import { pauseAfter, Pauses } from '../../../lib/inbox/pauses';
 import { restorePayload } from '../../../lib/inbox/payload';
 import { RunningDeliveries } from '../../../lib/inbox/running-deliveries';
-import { ShuttingDownError } from '../../../lib/inbox/shutting-down.error';
+import { ShuttingDownError } from '../../../lib/transaction/shutting-down.error';
 
 describe('the gate', () => {
   const sizeWith = (options: object, size?: number) =>
-    new ConcurrencyGate({ options } as unknown as DataSource, size).size;
+    ConcurrencyGate.ofPool({ options } as unknown as DataSource, size).size;
 
   it.each<[object, number]>([
     [{}, 8],
@@ -22,6 +22,21 @@ describe('the gate', () => {
 
   it('is as wide as it is told to be', () => {
     expect(sizeWith({ poolSize: 2 }, 7)).toBe(7);
+  });
+
+  it('counts a handler in the gate around its own too', async () => {
+    const outer = new ConcurrencyGate(2);
+    const inner = new ConcurrencyGate(1, outer);
+    const leave = await inner.enter();
+    expect(await inner.tryEnter()).toBeUndefined();
+    const leaveOuter = await outer.tryEnter();
+    expect(leaveOuter).toBeDefined();
+    expect(await outer.tryEnter()).toBeUndefined();
+    leave();
+    expect(await outer.tryEnter()).toBeDefined();
+    expect(await inner.tryEnter()).toBeUndefined();
+    leaveOuter?.();
+    expect(await inner.tryEnter()).toBeDefined();
   });
 });
 

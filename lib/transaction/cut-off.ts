@@ -1,0 +1,103 @@
+import type { LoggerService } from '@nestjs/common';
+import type { DataSource, QueryRunner } from 'typeorm';
+import type { Dialect } from '../persistence/dialect';
+import { within } from '../timing/within';
+import { HandlerTimeoutError } from './handler-timeout.error';
+import { runOutside } from './own-work';
+import { ShuttingDownError } from './shutting-down.error';
+
+/** Milliseconds to wait for a connection to cancel a statement with, when the pool is used up. */
+const CANCEL_PATIENCE = 1_000;
+
+/** When to stop waiting for a piece of work on a connection. */
+export interface Cut {
+  readonly runner: QueryRunner;
+  /** Is aborted with the reason. */
+  readonly controller: AbortController;
+  /** Fires when a shutdown cannot wait any longer. */
+  readonly abort: AbortSignal;
+  /** Milliseconds. Default: no limit. */
+  readonly timeout?: number;
+  /** Whose work it is, for the messages. */
+  readonly handler?: string;
+}
+
+/** Ends the waiting for work inside a transaction, so that it can be rolled back whatever the work is doing. */
+export class CutOff {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly dialect: Pick<Dialect, 'cancelStatement'>,
+    private readonly logger: Pick<LoggerService, 'debug'>,
+  ) {}
+
+  /**
+   * Waits for the work until its time is over. What it does after that has nothing to write to any more.
+   *
+   * @throws {HandlerTimeoutError}
+   * @throws {ShuttingDownError}
+   */
+  async until<T>(running: Promise<T>, cut: Cut): Promise<T> {
+    const { runner, controller, abort, timeout, handler = '' } = cut;
+    let timer: NodeJS.Timeout | undefined;
+    let cancelling: Promise<void> | undefined;
+    let end: (reason: Error) => void = () => undefined;
+    const over = new Promise<never>((_, rejected) => {
+      end = (reason) => {
+        controller.abort(reason);
+        // A ROLLBACK waits for the statement before it, however long that takes.
+        cancelling = this.cancelStatement(runner);
+        void cancelling.then(() => rejected(reason));
+      };
+    });
+    const onAbort = () => end(new ShuttingDownError());
+    abort.addEventListener('abort', onAbort);
+    if (abort.aborted) onAbort();
+    if (timeout !== undefined)
+      timer = setTimeout(() => end(new HandlerTimeoutError(handler, timeout)), timeout);
+    try {
+      return await Promise.race([running, over]);
+    } catch (error) {
+      // What it made of having been cut off is no failure of its own.
+      throw controller.signal.aborted ? controller.signal.reason : error;
+    } finally {
+      clearTimeout(timer);
+      abort.removeEventListener('abort', onAbort);
+      // Until then the connection must not become somebody else's, whose statement would be cancelled instead.
+      await cancelling;
+      if (controller.signal.aborted) this.watchStraggler(running, handler);
+    }
+  }
+
+  /** Never rejects. When it returns, nothing is cancelled any more. */
+  private async cancelStatement(runner: QueryRunner): Promise<void> {
+    const request = { wanted: true, sent: false };
+    try {
+      const cancelled = this.requestCancel(runner, () => {
+        request.sent = request.wanted;
+        return request.wanted;
+      });
+      if (await within(CANCEL_PATIENCE, cancelled)) return;
+      request.wanted = false;
+      cancelled.catch(() => undefined);
+      if (request.sent) await cancelled;
+    } catch (error) {
+      this.logger.debug?.(
+        `The statement of a handler that is cut off could not be cancelled: ${String(error)}`,
+      );
+    }
+  }
+
+  /** @param isWanted asked when there is a connection to do it with, right before it is done */
+  private requestCancel(victim: QueryRunner, isWanted: () => boolean): Promise<void> {
+    return runOutside(this.dataSource, async (other) => {
+      await other.connect();
+      if (isWanted() && !victim.isReleased) await this.dialect.cancelStatement(victim, other);
+    });
+  }
+
+  private watchStraggler(running: Promise<unknown>, handler: string): void {
+    running.catch((error: unknown) => {
+      this.logger.debug?.(`The handler ${handler} ended after it had been cut off: ${String(error)}`);
+    });
+  }
+}
