@@ -1,13 +1,15 @@
-/** A lock statement got no answer. Whether the lock is held is unknown; a grant that comes later is given back. */
+import type { DatabaseUnansweredError } from '../transaction/unanswered.error';
+
+/** A lock statement got no answer. A lock that it may have taken all the same is given back, or runs out. */
 export class LockUnansweredError extends Error {
   override readonly name = 'LockUnansweredError';
 
   constructor(
     readonly lock: string,
-    milliseconds: number,
+    override readonly cause: DatabaseUnansweredError,
   ) {
     super(
-      `Lock ${lock}: the database has not answered within ${milliseconds} ms. Is it away, or are all connections of the ` +
+      `Lock ${lock}: the database has not answered within ${cause.patience} ms. Is it away, or are all connections of the ` +
         'pool in use? (A lock needs a connection of its own, beside that of a transaction around it.)',
     );
   }

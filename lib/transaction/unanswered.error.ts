@@ -3,7 +3,7 @@ export class DatabaseUnansweredError extends Error {
   override readonly name = 'DatabaseUnansweredError';
 
   /** @param patience milliseconds that were waited */
-  constructor(patience: number) {
+  constructor(readonly patience: number) {
     super(
       `The database gave no answer within ${patience} ms; the connection is closed, and the work is tried again.`,
     );

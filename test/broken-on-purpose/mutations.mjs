@@ -86,6 +86,14 @@ export const mutations = [
     fails: /Expected length: 3/,
   },
   {
+    guarantee: 'G9',
+    file: 'lib/locking/lock-store.ts',
+    replace: 'if (grant) void this.giveBackUnanswered(grant, atMostFor);',
+    with: 'if (!grant) void this.giveBackUnanswered(grant, atMostFor);',
+    test: ['test/integration/locking/locking.spec.ts', '-t', 'although the answer got lost'],
+    why: 'a lock that was taken without an answer keeps everybody out until it runs out',
+  },
+  {
     guarantee: 'G11',
     file: 'lib/inbox/inbox-delivery.ts',
     replace: 'await this.parts.lane.run(() => suspect(key))',

@@ -5,6 +5,7 @@ import { HeldLock } from '../../../lib/locking/held-lock';
 import { Leader } from '../../../lib/locking/leader';
 import { newLockOwner } from '../../../lib/locking/lock-owner';
 import { LockStore } from '../../../lib/locking/lock-store';
+import { LockUnansweredError } from '../../../lib/locking/lock-unanswered.error';
 import { LockedJob } from '../../../lib/locking/locked-job';
 import { OutboxCleaner } from '../../../lib/outbox/outbox-cleaner';
 import { OutboxStore } from '../../../lib/outbox/outbox-store';
@@ -130,6 +131,23 @@ describe('The lock on the database', () => {
     expect(lock?.held).toBe(true);
     expect(lock?.signal.aborted).toBe(false);
     await leader.resign();
+  });
+
+  it('a lock that was taken although the answer got lost is given back as soon as the database answers again', async () => {
+    const { take } = table.dialect.lock;
+    const lock: typeof table.dialect.lock = {
+      ...table.dialect.lock,
+      async take(...args) {
+        const row = await take(...args);
+        proxy.hold('down'); // the COMMIT gets through, and its answer does not
+        return row;
+      },
+    };
+    const deaf = new LockStore({ ...table, dialect: { ...table.dialect, lock }, statementTimeout: 300 });
+    await expect(deaf.take('job', newLockOwner(), 60_000)).rejects.toThrow(LockUnansweredError);
+    expect(await held('job')).toMatchObject({ held: true });
+    proxy.resume();
+    await waitFor('the lock to be free', async () => (await held('job'))?.held === false);
   });
 
   it('another error of the database is an error, not "not obtained"', async () => {
