@@ -33,6 +33,7 @@ import {
 } from './inbox-outbox.options';
 import {
   DEFAULT_DATA_SOURCE,
+  getInboxToken,
   getLockServiceToken,
   getOutboxDispatcherToken,
   getOutboxToken,
@@ -92,6 +93,7 @@ function complete(module: DynamicModule, extras: InboxOutboxModuleExtras): Dynam
   const services: Provider[] = [
     provideFromRegistration(getTransactionsToken(dataSource), (registration) => registration.transactions),
     provideFromRegistration(getOutboxToken(dataSource), (registration) => registration.outbox),
+    provideFromRegistration(getInboxToken(dataSource), (registration) => registration.inbox),
     provideFromRegistration(getOutboxDispatcherToken(dataSource), (registration) => registration.dispatcher),
     provideFromRegistration(getLockServiceToken(dataSource), (registration) => registration.locks),
   ];

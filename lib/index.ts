@@ -10,10 +10,12 @@ export type {
   OutboxOptions,
 } from './inbox-outbox.options';
 export {
+  getInboxToken,
   getLockServiceToken,
   getOutboxDispatcherToken,
   getOutboxToken,
   getTransactionsToken,
+  InjectInbox,
   InjectLocks,
   InjectOutbox,
   InjectOutboxDispatcher,
@@ -24,6 +26,8 @@ export { Idempotent } from './inbox/idempotent.decorator';
 export type { IdempotentOptions, MessageIdReader } from './inbox/idempotent.options';
 export type { InboundMessage } from './inbox/inbound-message';
 export { inboxContext, type InboxContext } from './inbox/inbox-context';
+export { InboxService } from './inbox/inbox.service';
+export type { ProcessOptions, ProcessResult } from './inbox/process-options';
 
 export { OutboxService } from './outbox/outbox.service';
 export type { OutboxMessage, PublishManyOptions, PublishOptions } from './outbox/publish-options';

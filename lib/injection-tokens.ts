@@ -1,4 +1,5 @@
 import { Inject, type InjectionToken, type Type } from '@nestjs/common';
+import { InboxService } from './inbox/inbox.service';
 import { LockService } from './locking/lock.service';
 import { OutboxDispatcher } from './outbox/outbox-dispatcher';
 import { OutboxService } from './outbox/outbox.service';
@@ -16,6 +17,10 @@ function tokenOf<T>(type: Type<T>, dataSource: string = DEFAULT_DATA_SOURCE): In
 export const getOutboxToken = (dataSource?: string): InjectionToken<OutboxService> =>
   tokenOf(OutboxService, dataSource);
 
+/** Token of the {@link InboxService} that remembers in a data source. */
+export const getInboxToken = (dataSource?: string): InjectionToken<InboxService> =>
+  tokenOf(InboxService, dataSource);
+
 /** Token of the {@link OutboxDispatcher} of a data source. */
 export const getOutboxDispatcherToken = (dataSource?: string): InjectionToken<OutboxDispatcher> =>
   tokenOf(OutboxDispatcher, dataSource);
@@ -31,6 +36,10 @@ export const getLockServiceToken = (dataSource?: string): InjectionToken<LockSer
 /** Injects the {@link OutboxService} of a named data source. */
 export const InjectOutbox = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
   Inject(getOutboxToken(dataSource));
+
+/** Injects the {@link InboxService} of a named data source. */
+export const InjectInbox = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
+  Inject(getInboxToken(dataSource));
 
 /** Injects the {@link OutboxDispatcher} of a named data source. */
 export const InjectOutboxDispatcher = (dataSource?: string): ParameterDecorator & PropertyDecorator =>

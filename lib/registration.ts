@@ -3,6 +3,7 @@ import type { AmqpConnection } from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { InboxCleaner } from './inbox/inbox-cleaner';
+import type { InboxService } from './inbox/inbox.service';
 import type { Inboxes } from './inbox/inboxes';
 import type { ResolvedOptions } from './inbox-outbox.options';
 import { DEFAULT_DATA_SOURCE } from './injection-tokens';
@@ -39,6 +40,7 @@ export interface RegistrationSettings {
 export class Registration {
   readonly transactions: Transactions;
   readonly outbox: OutboxService;
+  readonly inbox: InboxService;
   readonly dispatcher: OutboxDispatcher;
   readonly locks: LockService;
   private readonly transport: RabbitMqTransport;
@@ -95,6 +97,7 @@ export class Registration {
       dialect,
       options: options.inbox,
     });
+    this.inbox = inbox.service;
     const locks = new LockStore(common);
     this.locks = new LockService({ store: locks, logger: new Logger('LockService') });
     const cleaning = { scheduler, locks, name };

@@ -29,10 +29,23 @@ export interface Delivery {
 export interface IdentifiedDelivery extends Delivery {
   /** `undefined`: handled without protection (`onMissingId: 'process'`). */
   readonly key: InboxKey | undefined;
+  /** See {@link InboxContext.attempt}. */
+  readonly attempt: number;
+}
+
+/** What is run in a transaction together with the row of its message. */
+export interface TransactionalWork extends Pick<IdentifiedDelivery, 'key' | 'attempt' | 'handle'> {
+  readonly policy: Pick<HandlerPolicy, 'consumer' | 'onDuplicate' | 'timeout' | 'isolationLevel'>;
 }
 
 /** For the log: which message, for whom. */
-export function describe({ policy, key }: Pick<IdentifiedDelivery, 'policy' | 'key'>): string {
+export function describe({
+  policy,
+  key,
+}: {
+  readonly policy: Pick<HandlerPolicy, 'consumer'>;
+  readonly key: InboxKey | undefined;
+}): string {
   return key
     ? `message ${JSON.stringify(key.messageId)} for ${policy.consumer}`
     : `message for ${policy.consumer}`;

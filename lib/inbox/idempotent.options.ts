@@ -90,7 +90,7 @@ export function resolveIdempotentOptions(
     onDuplicate: (value) => oneOf(name('onDuplicate'), value, ON_DUPLICATE),
     onFailure: (value) => oneOf(name('onFailure'), value, ON_FAILURE),
     timeout: (value) => timer(name('timeout'), value as Duration, 1),
-    isolationLevel: (value) => oneOf(name('isolationLevel'), value, ISOLATION_LEVELS),
+    isolationLevel: (value) => isolationLevelOf(name('isolationLevel'), value),
     dataSource: (value) => aName(name('dataSource'), value),
   };
   const resolved: Record<string, unknown> = {};
@@ -106,6 +106,11 @@ export function resolveIdempotentOptions(
     if (value !== undefined) resolved[option] = checks[option as keyof IdempotentOptions](value);
   }
   return resolved;
+}
+
+/** @throws {InvalidOptionError} unless it is one that databases know */
+export function isolationLevelOf(option: string, value: unknown): IsolationLevel {
+  return oneOf(option, value as IsolationLevel, ISOLATION_LEVELS);
 }
 
 /** @throws {InvalidOptionError} unless it can be a key of the inbox table as it is */

@@ -6,6 +6,11 @@ export interface InboxContext {
   readonly consumer: string;
   /** `undefined` only with `onMissingId: 'process'`. */
   readonly messageId: string | undefined;
+  /**
+   * Which attempt this is, as far as it is known: 1 for a first delivery, at least 2 for one that was delivered or tried
+   * before. An attempt that died with its process may not have been counted.
+   */
+  readonly attempt: number;
   /** The message has been handled before; only with `onDuplicate: 'pass'`. */
   readonly duplicate: boolean;
   /** Aborted when the handler's `timeout` is over, or a shutdown cannot wait any longer. Its transaction is rolled back. */

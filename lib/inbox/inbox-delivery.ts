@@ -100,8 +100,12 @@ export class InboxDelivery {
   private async settleIdentified(delivery: IdentifiedDelivery, abort: AbortSignal): Promise<Settlement> {
     const { key, message } = delivery;
     let deliveries = 0;
-    const handle = () =>
-      this.parts.transaction.isJoined ? this.join(delivery, deliveries, abort) : this.handle(delivery, abort);
+    const handle = () => {
+      const counted = { ...delivery, attempt: Math.max(delivery.attempt, deliveries) };
+      return this.parts.transaction.isJoined
+        ? this.join(counted, deliveries, abort)
+        : this.handle(counted, abort);
+    };
     const suspect = async (key: InboxKey) => {
       const outcome = await (this.parts.transaction.isJoined
         ? this.countJoined(delivery, key)
@@ -120,12 +124,18 @@ export class InboxDelivery {
 
   private identify(delivery: Delivery): IdentifiedDelivery | undefined {
     const { policy, message } = delivery;
+    const attempt = message.fields.redelivered ? 2 : 1;
     try {
       const id = readMessageId(message, policy.messageId);
-      if (id !== undefined) return { ...delivery, key: { consumer: policy.consumer, messageId: id } };
-      if (policy.onMissingId === 'process') return this.unprotected(delivery);
+      if (id !== undefined)
+        return { ...delivery, attempt, key: { consumer: policy.consumer, messageId: id } };
+      if (policy.onMissingId === 'process') return this.unprotected({ ...delivery, attempt });
       if (policy.onMissingId === 'reject') throw new MissingMessageIdError(policy.consumer);
-      return { ...delivery, key: { consumer: policy.consumer, messageId: fingerprintOf(message) } };
+      return {
+        ...delivery,
+        attempt,
+        key: { consumer: policy.consumer, messageId: fingerprintOf(message) },
+      };
     } catch (error) {
       const { message: text, stack } = error as Error;
       this.logger.error(`A message for ${policy.consumer} is rejected. ${text}`, stack);
@@ -133,7 +143,7 @@ export class InboxDelivery {
     }
   }
 
-  private unprotected(delivery: Delivery): IdentifiedDelivery {
+  private unprotected(delivery: Omit<IdentifiedDelivery, 'key'>): IdentifiedDelivery {
     const { consumer } = delivery.policy;
     if (!this.warned.has(consumer)) {
       this.warned.add(consumer);

@@ -5,7 +5,7 @@ import { isConnectionGone } from '../transaction/connection-check';
 import type { CutOff } from '../transaction/cut-off';
 import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { Transactions } from '../transaction/transactions';
-import type { IdentifiedDelivery } from './delivery';
+import type { TransactionalWork } from './delivery';
 import { runInInboxContext } from './inbox-context';
 import type { InboxStore } from './inbox-store';
 import { NackAnsweredError } from './nack-answered.error';
@@ -67,7 +67,7 @@ export class InboxTransaction {
   }
 
   /** @param abort fires when a shutdown cannot wait any longer */
-  async run(delivery: IdentifiedDelivery, abort: AbortSignal): Promise<Attempt> {
+  async run(delivery: TransactionalWork, abort: AbortSignal): Promise<Attempt> {
     const { isolationLevel } = delivery.policy;
     const progress: { step: Step; value?: unknown } = { step: 'begin' };
     const work = async (manager: EntityManager) => {
@@ -87,7 +87,7 @@ export class InboxTransaction {
   }
 
   /** @returns whether it is a duplicate that is handled all the same */
-  private async take(delivery: IdentifiedDelivery, runner: QueryRunner): Promise<boolean> {
+  private async take(delivery: TransactionalWork, runner: QueryRunner): Promise<boolean> {
     const { key, policy } = delivery;
     if (!key || (await this.store.take(runner, key))) return false;
     if (policy.onDuplicate === 'pass' && (await this.store.find(runner, key))?.status === 'done') return true;
@@ -95,16 +95,17 @@ export class InboxTransaction {
   }
 
   private async handle(
-    delivery: IdentifiedDelivery,
+    delivery: TransactionalWork,
     runner: QueryRunner,
     duplicate: boolean,
     abort: AbortSignal,
   ): Promise<unknown> {
-    const { policy, key } = delivery;
+    const { policy, key, attempt } = delivery;
     const controller = new AbortController();
     const context = {
       consumer: policy.consumer,
       messageId: key?.messageId,
+      attempt,
       duplicate,
       signal: controller.signal,
     };
@@ -130,7 +131,7 @@ export class InboxTransaction {
 
   /** A concurrent copy can hold the row for long: a shutdown does not wait for it. */
   private takeUnlessCut(
-    delivery: IdentifiedDelivery,
+    delivery: TransactionalWork,
     runner: QueryRunner,
     abort: AbortSignal,
   ): Promise<boolean> {

@@ -10,9 +10,11 @@ import type { HandlerPolicy } from './delivery';
 import { FailurePolicy } from './failure-policy';
 import type { IdempotentMetadata } from './idempotent.metadata';
 import { InboxDelivery } from './inbox-delivery';
+import { InboxService } from './inbox.service';
 import { InboxStore } from './inbox-store';
 import { InboxTransaction } from './inbox-transaction';
 import type { Pauses } from './pauses';
+import type { RunningDeliveries } from './running-deliveries';
 import type { SuspectsLane } from './suspects-lane';
 
 /** What one registration of the module brings. */
@@ -34,24 +36,29 @@ export class Inbox {
   readonly name: string;
   readonly store: InboxStore;
   readonly deliveries: InboxDelivery;
+  readonly service: InboxService;
 
   constructor(
     private readonly settings: InboxSettings,
-    shared: { readonly lane: SuspectsLane; readonly pauses: Pauses },
+    shared: { readonly lane: SuspectsLane; readonly pauses: Pauses; readonly running: RunningDeliveries },
   ) {
     const { name, dataSource, transactions, tables, dialect, options, gate } = settings;
     const { maxConcurrentHandlers: limit, maxAttempts } = options;
     const cutOff = new CutOff(dataSource, dialect, new Logger('Inbox'));
     this.name = name;
     this.store = new InboxStore(dataSource, tables.inbox, dialect);
-    this.deliveries = new InboxDelivery({
+    const common = {
       ...shared,
       store: this.store,
       transaction: new InboxTransaction(this.store, transactions, dialect, cutOff),
-      failures: new FailurePolicy(this.store, shared.pauses),
       gate: limit === undefined ? gate : new ConcurrencyGate(limit, gate),
+    };
+    this.deliveries = new InboxDelivery({
+      ...common,
+      failures: new FailurePolicy(this.store, shared.pauses),
       maxAttempts,
     });
+    this.service = new InboxService({ ...common, dataSource, timeout: options.timeout });
   }
 
   /** @param concreteClass the class of the instance, which inherits the method perhaps */

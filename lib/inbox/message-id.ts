@@ -14,7 +14,14 @@ export function readMessageId(
   message: InboundMessage,
   read: MessageIdReader = amqpMessageId,
 ): string | undefined {
-  const value = readGuarded(message, read);
+  return asMessageId(readGuarded(message, read));
+}
+
+/**
+ * @returns `undefined` for what counts as no id
+ * @throws {MessageIdError} see {@link readMessageId}
+ */
+export function asMessageId(value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined;
   const id = asText(value);
   if (id.trim() === '') return undefined;

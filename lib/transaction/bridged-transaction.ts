@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type { DataSource, QueryRunner } from 'typeorm';
-import { runAfterCommit } from './after-commit';
+import { runAfterCommit, runAfterEnd } from './after-commit';
 import { ConductedRunner } from './conducted-runner';
 import { runnerState } from './runner-state';
 import { runInScope } from './transaction-context';
@@ -35,7 +35,7 @@ export interface OuterTransaction {
  * 4. COMMIT, if everything that was written is still there (TypeORM would take a silent ROLLBACK for a commit).
  * 5. Failure anywhere: ROLLBACK; whatever goes wrong there does not hide the first error.
  * 6. Give the connection back, or close it if a transaction is still open on it.
- * 7. Run what was registered for after the commit. What subscribers to AfterTransactionCommit throw is only logged: the
+ * 7. Run what was registered for after the commit, and for after the end in either case. What subscribers to AfterTransactionCommit throw is only logged: the
  *    commit is real.
  */
 export async function outerTransaction<T>(where: OuterTransaction, work: TransactionWork<T>): Promise<T> {
@@ -67,8 +67,9 @@ export async function outerTransaction<T>(where: OuterTransaction, work: Transac
   } finally {
     conductor.close(scope);
     await giveBack(runner, guard, !where.runner);
+    if (scope.state === 'committed') await runAfterCommit(scope);
+    await runAfterEnd(scope);
   }
-  await runAfterCommit(scope);
   return result;
 }
 

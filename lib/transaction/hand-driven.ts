@@ -1,5 +1,5 @@
 import type { QueryRunner } from 'typeorm';
-import { runAfterCommit } from './after-commit';
+import { runAfterCommit, runAfterEnd } from './after-commit';
 import { ConductedRunner } from './conducted-runner';
 import { dataSourceOf } from './data-source-of';
 import { abandonOpenChild } from './nested-transaction';
@@ -42,6 +42,7 @@ export function joinHandDriven(runner: QueryRunner, guard: TransactionGuard): Tr
         if (!runner.isTransactionActive) end('committed');
       }
       await runAfterCommit(scope);
+      await runAfterEnd(scope);
     },
     async rollbackTransaction(): Promise<void> {
       await abandonOpenChild(scope, conductor);
@@ -51,10 +52,12 @@ export function joinHandDriven(runner: QueryRunner, guard: TransactionGuard): Tr
       } finally {
         if (!runner.isTransactionActive) end('rolled back');
       }
+      await runAfterEnd(scope);
     },
     async release(): Promise<void> {
       end('rolled back');
       await release();
+      await runAfterEnd(scope);
     },
   };
   Object.assign(runner, seen);

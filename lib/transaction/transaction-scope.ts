@@ -16,6 +16,8 @@ export class TransactionScope {
   state: ScopeState = 'active';
   /** In order of registration. A savepoint hands them to its parent when it is released and drops them otherwise. */
   readonly afterCommit: AfterCommitCallback[] = [];
+  /** Of the outermost scope only: what is done once it has ended, committed or not. */
+  readonly afterEnd: AfterCommitCallback[] = [];
   /** Nested transactions that were started in parallel run one after the other. */
   readonly nested = new SerialQueue();
   /** The savepoint that is open inside this scope; there is one at most. */
@@ -41,6 +43,10 @@ export class TransactionScope {
 
   get manager(): EntityManager {
     return this.runner.manager;
+  }
+
+  get outermost(): TransactionScope {
+    return this.parent ? this.parent.outermost : this;
   }
 
   get isActive(): boolean {

@@ -61,6 +61,18 @@ export const mutations = [
     why: 'the row commits by itself, so a message that has failed is taken for a duplicate and lost',
   },
   {
+    guarantee: 'G5',
+    file: 'lib/inbox/inbox.service.ts',
+    replace: 'if (afterEnd(dataSource, note)) return;',
+    with: 'if (afterEnd(dataSource, () => undefined)) return void note();',
+    test: [
+      'test/integration/inbox-edges/inbox-service.spec.ts',
+      '-t',
+      'the failure policy waits for the end of the outer transaction',
+    ],
+    why: 'the failure of a webhook is noted while the transaction around it holds the lock of the row',
+  },
+  {
     guarantee: 'G6',
     file: 'lib/inbox/idempotent.interceptor.ts',
     replace: 'return from(this.handle(handler, payload, message, next));',

@@ -1,0 +1,45 @@
+import { timer } from '../inbox-outbox.options';
+import type { Duration } from '../message/duration';
+import { InvalidOptionError } from '../message/invalid-option.error';
+import { isolationLevelOf, type IsolationLevel } from './idempotent.options';
+
+/** Options of `InboxService.process()`. */
+export interface ProcessOptions {
+  /**
+   * How long the work may take before it is rolled back and has failed; `InboxContext.signal` is aborted then. Default: the
+   * module's `inbox.timeout`, no limit.
+   */
+  timeout?: Duration;
+  /** Isolation level of the transaction. Default: the data source's. Refused inside a transaction of another level. */
+  isolationLevel?: IsolationLevel;
+}
+
+/** What `InboxService.process()` has done. */
+export type ProcessResult<T> =
+  /** The work was run, and is committed together with the message's id. */
+  | { readonly duplicate: false; readonly value: T }
+  /** The message was processed before; the work was not run. */
+  | { readonly duplicate: true };
+
+/** Checked; durations are milliseconds. */
+export interface ResolvedProcessOptions {
+  readonly timeout: number | undefined;
+  readonly isolationLevel: IsolationLevel | undefined;
+}
+
+/** @throws {InvalidOptionError} naming the option and its value */
+export function resolveProcessOptions(options: ProcessOptions): ResolvedProcessOptions {
+  const name = (option: string) => `process().${option}`;
+  if (typeof options !== 'object' || options === null) {
+    throw new InvalidOptionError('process().options', options, 'an object');
+  }
+  const { timeout, isolationLevel, ...unknown } = options;
+  for (const [option, value] of Object.entries(unknown)) {
+    throw new InvalidOptionError(name(option), value, 'one of the options timeout, isolationLevel');
+  }
+  return {
+    timeout: timeout === undefined ? undefined : timer(name('timeout'), timeout, 1),
+    isolationLevel:
+      isolationLevel === undefined ? undefined : isolationLevelOf(name('isolationLevel'), isolationLevel),
+  };
+}
