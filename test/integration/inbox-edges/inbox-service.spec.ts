@@ -156,13 +156,22 @@ describe('InboxService', () => {
         await manager.query("SELECT 1 FROM inbox_message WHERE message_id = 'locked' FOR UPDATE");
         await service.inbox.process('webhook', 'locked', fail).catch(() => undefined);
         // Whoever writes the row now would wait for this very transaction.
-        const [waiting] = await database.query<{ count: string }>(
-          "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        );
+        const waiting = await waitFor(
+          'somebody to wait for this transaction',
+          async () =>
+            Number(
+              (
+                await database.query<{ count: string }>(
+                  "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+                )
+              )[0]?.count,
+            ),
+          { timeout: 1_000 },
+        ).catch(() => 0);
         expect(await row('locked')).toMatchObject({ last_error: 'old' });
-        return waiting?.count;
+        return waiting;
       });
-      expect(await outer).toBe('0');
+      expect(await outer).toBe(0);
       await waitFor('the error to be noted', async () =>
         (await row('locked'))?.last_error?.includes('the work has failed'),
       );
