@@ -1,6 +1,6 @@
-import { timer } from '../inbox-outbox.options';
 import type { Duration } from '../message/duration';
 import { InvalidOptionError } from '../message/invalid-option.error';
+import { timer } from '../message/option-checks';
 import { isolationLevelOf, type IsolationLevel } from './idempotent.options';
 
 /** Options of `InboxService.process()`. */
