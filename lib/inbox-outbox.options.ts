@@ -53,6 +53,12 @@ export interface OutboxOptions {
   backoff?: BackoffOptions | BackoffFunction;
   /** Whether a message that failed with this error is tried again; false: it is dead at once. Default: always true. */
   retryIf?: RetryIf;
+  /**
+   * What a dead message does to its ordering key: `'continue'` (default): the key goes on with the next message. `'halt'`:
+   * nothing of the key is sent until the dead one is replayed or discarded. Messages without a key are never held back.
+   * Whoever claims decides, so give all instances that dispatch the same value.
+   */
+  onDeadLetter?: 'continue' | 'halt';
   /** Keep sent rows for this long; `false` (default): they are deleted when the broker has confirmed them. */
   retention?: Duration | false;
   cleanup?: CleanupOptions;
@@ -121,6 +127,7 @@ export interface ResolvedOutboxOptions {
   readonly maxAttempts: number;
   readonly backoff: ResolvedBackoffOptions | BackoffFunction;
   readonly retryIf: RetryIf | undefined;
+  readonly onDeadLetter: 'continue' | 'halt';
   readonly retention: number | false;
   readonly cleanup: ResolvedCleanupOptions;
 }
@@ -165,6 +172,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     'maxAttempts',
     'backoff',
     'retryIf',
+    'onDeadLetter',
     'retention',
     'cleanup',
   ]);
@@ -193,6 +201,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     maxAttempts: attempts('outbox.maxAttempts', options.maxAttempts ?? 10),
     backoff: typeof backoff === 'function' ? backoff : resolveBackoff('outbox.backoff.', backoff),
     retryIf: optionalFunction('outbox.retryIf', options.retryIf),
+    onDeadLetter: oneOf('outbox.onDeadLetter', options.onDeadLetter ?? 'continue', ['continue', 'halt']),
     retention: retention === false ? false : toMilliseconds('outbox.retention', retention),
     cleanup: resolveCleanup('outbox.cleanup.', options.cleanup ?? {}),
   };

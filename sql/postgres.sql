@@ -37,13 +37,19 @@ CREATE UNIQUE INDEX "outbox_message_deduplication_key" ON "outbox_message" ("ded
   WHERE "deduplication_key" IS NOT NULL;
 
 CREATE INDEX "outbox_message_ready" ON "outbox_message" ("seq")
-  WHERE "status" = 'ready';
+  WHERE "status" = 'ready' AND "ordering_key" IS NULL;
+
+CREATE INDEX "outbox_message_ready_key" ON "outbox_message" ("seq")
+  WHERE "status" = 'ready' AND "ordering_key" IS NOT NULL;
 
 CREATE INDEX "outbox_message_scheduled" ON "outbox_message" ("available_at")
   WHERE "status" = 'scheduled';
 
 CREATE INDEX "outbox_message_busy_key" ON "outbox_message" ("ordering_key", "seq")
   WHERE "ordering_key" IS NOT NULL AND "status" IN ('ready', 'scheduled') AND ("claim_token" IS NOT NULL OR "attempts" > 0);
+
+CREATE INDEX "outbox_message_dead_key" ON "outbox_message" ("ordering_key")
+  WHERE "status" = 'dead' AND "ordering_key" IS NOT NULL;
 
 CREATE INDEX "outbox_message_claimed" ON "outbox_message" ("claim_token")
   WHERE "claim_token" IS NOT NULL;

@@ -126,6 +126,7 @@ export class DispatchPass {
       retry,
       publishTimeout: options.publishTimeout,
       keepSent: options.retention !== false,
+      haltOnDead: options.onDeadLetter === 'halt',
       logger,
       mayStart: () => this.mayGoOn(),
     });

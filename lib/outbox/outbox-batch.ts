@@ -39,6 +39,8 @@ export interface OutboxBatchDependencies {
   /** Milliseconds. */
   readonly publishTimeout: number;
   readonly keepSent: boolean;
+  /** Whether a dead message stops its ordering key. */
+  readonly haltOnDead: boolean;
   readonly logger: LoggerService;
   /** Whether a message may still be begun, apart from the claim's own lease. */
   readonly mayStart: () => boolean;
@@ -51,7 +53,7 @@ type Outcome = SendOutcome | { readonly kind: 'expired' };
  * One claimed batch.
  *
  * 1. Send: all keys at once, one message of a key at a time, outside any transaction. The next of a key follows when the
- *    one before is confirmed (or has expired: that one is dead and holds nothing back).
+ *    one before is confirmed (or has expired, unless dead ones stop their key).
  * 2. End the renewal of the claim.
  * 3. Settle in one transaction: failed ones with their next date or dead, then sent ones, then all others released.
  *    A database that is away is asked again until the lease ends; after that the messages are sent again, with the same
@@ -70,7 +72,7 @@ export class OutboxBatch {
       items: claim.messages,
       keyOf: (message) => message.orderingKey,
       work: (message) => this.send(message),
-      goesOn: ({ kind }) => kind === 'sent' || kind === 'expired',
+      goesOn: ({ kind }) => kind === 'sent' || (kind === 'expired' && !use.haltOnDead),
       window: use.window,
     });
   }

@@ -71,7 +71,7 @@ export class OutboxDispatcher {
     const { options, name } = use;
     const jobName = name ? `outbox-dispatcher:${name}` : 'outbox-dispatcher';
     this.logger = guardedLogger(use.logger);
-    this.store = new OutboxStore(use);
+    this.store = new OutboxStore({ ...use, haltOnDead: options.onDeadLetter === 'halt' });
     const { retryIf } = options;
     this.retry =
       use.retry ?? createRetryPolicy(options.maxAttempts, options.backoff, { retryIf, logger: this.logger });

@@ -3,12 +3,15 @@ import type { ClaimStore } from '../claiming/claim';
 import type { Dialect } from '../persistence/dialect';
 import type { ClaimedMessage, ClaimRequest, Settlement } from '../persistence/outbox-statements';
 import { ownTransaction } from '../transaction/own-work';
+import { Sweep } from './sweep';
 
 export interface OutboxStoreDependencies {
   readonly dataSource: DataSource;
   readonly dialect: Pick<Dialect, 'outbox' | 'isRetryable'>;
   /** Milliseconds that one statement may take on the server. Default 10,000. */
   readonly statementTimeout?: number;
+  /** Whether a dead message stops its ordering key. Default false. */
+  readonly haltOnDead?: boolean;
 }
 
 /** Serialization failures and deadlocks say nothing about the work itself: the transaction is simply run again. */
@@ -17,20 +20,38 @@ const RERUNS = 5;
 /** The outbox statements of the dispatcher and the cleaner, each in a short transaction of its own. */
 export class OutboxStore implements ClaimStore<ClaimedMessage> {
   private readonly timeouts: { statementTimeout: number; lockTimeout: number };
+  private readonly sweep = new Sweep();
 
   constructor(private readonly use: OutboxStoreDependencies) {
     const { statementTimeout = 10_000 } = use;
     this.timeouts = { statementTimeout, lockTimeout: statementTimeout };
   }
 
-  /** Whether a claim would find anything. */
-  anythingDue(): Promise<boolean> {
-    return this.inTransaction((runner) => this.use.dialect.outbox.anythingDue(runner));
+  /** Whether a claim could find anything. */
+  async anythingDue(): Promise<boolean> {
+    const look = (after: string) =>
+      this.inTransaction((runner) => this.use.dialect.outbox.anythingDue(runner, after));
+    return (await look(this.sweep.after)) || (this.sweep.startOver() && (await look(this.sweep.after)));
   }
 
   /** Sorted by sequence. */
-  claim(request: ClaimRequest): Promise<ClaimedMessage[]> {
-    return this.inTransaction((runner) => this.use.dialect.outbox.claim(runner, request));
+  async claim(request: Pick<ClaimRequest, 'token' | 'lease' | 'limit'>): Promise<ClaimedMessage[]> {
+    const claimed = await this.claimNext(request);
+    return claimed.length === 0 && this.sweep.startOver() ? this.claimNext(request) : claimed;
+  }
+
+  private async claimNext(
+    request: Pick<ClaimRequest, 'token' | 'lease' | 'limit'>,
+  ): Promise<ClaimedMessage[]> {
+    const { dialect, haltOnDead = false } = this.use;
+    const { after } = this.sweep;
+    const started = performance.now();
+    const claimed = await this.inTransaction((runner) =>
+      dialect.outbox.claim(runner, { ...request, after, haltOnDead }),
+    );
+    const last = claimed.findLast(({ orderingKey }) => orderingKey === null);
+    this.sweep.claimed(after, last?.seq, performance.now() - started);
+    return claimed;
   }
 
   renew(token: string, lease: number): Promise<number> {

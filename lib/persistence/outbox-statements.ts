@@ -51,6 +51,10 @@ export interface ClaimRequest {
   /** Milliseconds on the database's clock. */
   readonly lease: number;
   readonly limit: number;
+  /** Messages without a key are looked for behind this sequence. Default: all. Those with a key always from the start. */
+  readonly after?: string;
+  /** Whether a dead message stops its key: then nothing of such a key is claimed. Default false. */
+  readonly haltOnDead?: boolean;
 }
 
 /** How the messages of one claim ended. Whatever is in none of the three lists stays claimed until its lease ends. */
@@ -85,8 +89,12 @@ export interface OutboxStatements {
    */
   insert(runner: QueryRunner, messages: readonly OutboxInsert[]): Promise<string[]>;
 
-  /** Whether a claim would find anything: one cheap statement, no lock. */
-  anythingDue(runner: QueryRunner): Promise<boolean>;
+  /**
+   * Whether a claim could find anything: one cheap statement, no lock. Also true for messages behind a key that waits.
+   *
+   * @param after as in {@link ClaimRequest}
+   */
+  anythingDue(runner: QueryRunner, after?: string): Promise<boolean>;
 
   /** P3, steps 2–4, inside a READ COMMITTED transaction of the caller's. Sorted by sequence. */
   claim(runner: QueryRunner, request: ClaimRequest): Promise<ClaimedMessage[]>;

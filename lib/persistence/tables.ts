@@ -133,13 +133,28 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
           unique: true,
           where: 'deduplication_key IS NOT NULL',
         },
-        { name: `${outboxTable}_ready`, columns: ['seq'], where: "status = 'ready'" },
+        // Two, so that looking for messages without a key never walks over a key's backlog, nor the other way round.
+        {
+          name: `${outboxTable}_ready`,
+          columns: ['seq'],
+          where: "status = 'ready' AND ordering_key IS NULL",
+        },
+        {
+          name: `${outboxTable}_ready_key`,
+          columns: ['seq'],
+          where: "status = 'ready' AND ordering_key IS NOT NULL",
+        },
         { name: `${outboxTable}_scheduled`, columns: ['available_at'], where: "status = 'scheduled'" },
         {
           name: `${outboxTable}_busy_key`,
           columns: ['ordering_key', 'seq'],
           where:
             "ordering_key IS NOT NULL AND status IN ('ready', 'scheduled') AND (claim_token IS NOT NULL OR attempts > 0)",
+        },
+        {
+          name: `${outboxTable}_dead_key`,
+          columns: ['ordering_key'],
+          where: "status = 'dead' AND ordering_key IS NOT NULL",
         },
         { name: `${outboxTable}_claimed`, columns: ['claim_token'], where: 'claim_token IS NOT NULL' },
         {

@@ -89,6 +89,22 @@ export const mutations = [
     why: 'an ack on a closed channel ends the process',
   },
   {
+    guarantee: 'G8',
+    file: 'lib/persistence/postgres/outbox-claim.ts',
+    replace: "haltOnDead ? ' AND dead.halted IS NULL' : ''",
+    with: "''",
+    test: ['test/integration/persistence/halted-keys.spec.ts', '-t', 'G8'],
+    why: 'a key goes on without its dead message although it was to be halted',
+  },
+  {
+    guarantee: 'C27',
+    file: 'lib/outbox/sweep.ts',
+    replace: 'if (last !== undefined) this.position = last;',
+    with: 'void last;',
+    test: ['test/integration/persistence/forgotten-snapshot.spec.ts', '-t', 'C27'],
+    why: 'one forgotten transaction makes each claim walk over all that was ever sent',
+  },
+  {
     guarantee: 'G9',
     file: 'lib/locking/deadline.ts',
     replace: 'return this.remaining === 0;',

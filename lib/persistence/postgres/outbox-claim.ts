@@ -11,13 +11,19 @@ const free = (row: string): string =>
 const keyHash = (row: string): string => `hashtextextended(${row}.{ordering_key}, 0)`;
 
 /**
- * P3, step 1. Two looks at the start of an index; the order by it is there so that the planner, who expects to find one row
- * soon anywhere, does not read the table from its start instead.
+ * P3, step 1. Three looks at the start of an index; the order by it is there so that the planner, who expects to find one
+ * row soon anywhere, does not read the table from its start instead.
+ *
+ * Parameter: $1 the sequence behind which to look for messages without a key.
  */
 const anythingDueSql = (sql: SqlTemplate): string =>
   sql(`
   SELECT coalesce(
-    (SELECT true FROM {} AS o WHERE o.{status} = 'ready' AND ${free('o')} ORDER BY o.{seq} LIMIT 1),
+    (SELECT true FROM {} AS o
+      WHERE o.{status} = 'ready' AND o.{ordering_key} IS NULL AND o.{seq} > $1::bigint AND ${free('o')}
+      ORDER BY o.{seq} LIMIT 1),
+    (SELECT true FROM {} AS o WHERE o.{status} = 'ready' AND o.{ordering_key} IS NOT NULL AND ${free('o')}
+      ORDER BY o.{seq} LIMIT 1),
     (SELECT true FROM {} AS o WHERE o.{status} = 'scheduled' AND o.{available_at} <= statement_timestamp()
       ORDER BY o.{available_at} LIMIT 1),
     false
@@ -26,10 +32,11 @@ const anythingDueSql = (sql: SqlTemplate): string =>
 /**
  * P3, step 2: one claim at a time. In a statement of its own: inside the claim it would not help, because the snapshot is
  * older than the lock. Without it claimers would also pick the same rows and come back with few. The memory is for the set
- * of busy keys, which must stay a hash table: otherwise it is read again for each waiting row.
+ * of busy keys, which must stay a hash table: otherwise it is read again for each waiting row. And no compilation: the
+ * planner, who knows nothing of the LIMIT's effect, expects a long statement and would spend 40 ms on it each time.
  */
 const mutexSql = (sql: SqlTemplate): string =>
-  `SELECT set_config('work_mem', '64MB', true), ${lockClaims(sql)}`;
+  `SELECT set_config('work_mem', '64MB', true), set_config('jit', 'off', true), ${lockClaims(sql)}`;
 
 /**
  * P3, step 3. What is due becomes ready, so that the claim itself never looks at dates and a retried message keeps its
@@ -46,12 +53,24 @@ const promoteSql = (sql: SqlTemplate): string =>
   ))`);
 
 /**
+ * Whether a key is stopped by a dead message: one look into an index of just those, for each row that would be picked. A
+ * join that has to look (the LIMIT forbids to read all dead ones instead), and not a condition, so that newer servers
+ * remember the answer for a key with many waiting rows.
+ */
+const haltedSql = `
+      LEFT JOIN LATERAL (
+        SELECT true AS halted FROM {} AS d
+        WHERE d.{status} = 'dead' AND d.{ordering_key} IS NOT NULL AND d.{ordering_key} = o.{ordering_key} LIMIT 1
+      ) AS dead ON true`;
+
+/**
  * P3, step 4.
  *
  * 1. `busy`: keys with a message that is in flight or waits for its retry. Reads an index of just those. Keys are compared by
  *    a 64-bit hash, which makes a set of 100,000 of them small and quick; two keys with one hash would only wait for each
  *    other.
- * 2. `pick`: the first ready ones by sequence whose key is not busy.
+ * 2. `pick`: the first ready ones by sequence: those without a key behind $4, those with a key whose key is neither busy nor,
+ *    where dead ones stop their keys, halted.
  * 3. `locked`: those of them that nobody else has locked. Free is asked again, on the row as it is now: its old claimer may
  *    have renewed it since.
  * 4. `gap`: for each key the first picked one that could not be locked, e.g. because a user is cancelling it. What comes
@@ -61,9 +80,9 @@ const promoteSql = (sql: SqlTemplate): string =>
  * One clock for the whole statement, `statement_timestamp()`. Rows are found by `= ANY (ARRAY(…))`, which is evaluated
  * once and read by index whatever the planner believes about the size of the table.
  *
- * Parameters: $1 token, $2 lease in milliseconds, $3 how many.
+ * Parameters: $1 token, $2 lease in milliseconds, $3 how many, $4 the sequence behind which to pick those without a key.
  */
-const claimSql = (sql: SqlTemplate): string =>
+const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): string =>
   sql(`
   WITH busy AS MATERIALIZED (
     SELECT ${keyHash('o')} AS key FROM {} AS o
@@ -71,10 +90,17 @@ const claimSql = (sql: SqlTemplate): string =>
       AND (o.{claim_token} IS NOT NULL OR o.{attempts} > 0)
       AND (o.{claimed_until} > statement_timestamp() OR o.{status} = 'scheduled')
   ), pick AS MATERIALIZED (
-    SELECT o.{seq} AS seq, o.{ordering_key} AS key FROM {} AS o
-    WHERE o.{status} = 'ready' AND ${free('o')}
-      AND (o.{ordering_key} IS NULL OR ${keyHash('o')} NOT IN (SELECT key FROM busy))
-    ORDER BY o.{seq} LIMIT $3::int
+    (
+      SELECT o.{seq} AS seq, NULL::bigint AS key FROM {} AS o
+      WHERE o.{status} = 'ready' AND o.{ordering_key} IS NULL AND o.{seq} > $4::bigint AND ${free('o')}
+      ORDER BY o.{seq} LIMIT $3::int
+    ) UNION ALL (
+      SELECT o.{seq}, ${keyHash('o')} FROM {} AS o${haltOnDead ? haltedSql : ''}
+      WHERE o.{status} = 'ready' AND o.{ordering_key} IS NOT NULL AND ${free('o')}
+        AND ${keyHash('o')} NOT IN (SELECT key FROM busy)${haltOnDead ? ' AND dead.halted IS NULL' : ''}
+      ORDER BY o.{seq} LIMIT $3::int
+    )
+    ORDER BY seq LIMIT $3::int
   ), locked AS MATERIALIZED (
     SELECT o.{seq} AS seq FROM {} AS o
     WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM pick)) AND o.{status} = 'ready' AND ${free('o')}
@@ -105,24 +131,29 @@ const renewSql = (sql: SqlTemplate): string =>
   UPDATE {} SET {claimed_until} = clock_timestamp() + ${milliseconds('$2')}
   WHERE {claim_token} = $1::uuid`);
 
+/** Before every sequence. */
+const START = '0';
+
 type ClaimedRow = Omit<ClaimedMessage, 'createdAt'> & { readonly createdAt: string };
 
 export function outboxClaim(sql: SqlTemplate): Pick<OutboxStatements, 'anythingDue' | 'claim' | 'renew'> {
   const anythingDue = anythingDueSql(sql);
   const mutex = mutexSql(sql);
   const promote = promoteSql(sql);
-  const claim = claimSql(sql);
+  const claim = claimSql(sql, { haltOnDead: false });
+  const haltingClaim = claimSql(sql, { haltOnDead: true });
   const renew = renewSql(sql);
   return {
-    async anythingDue(runner) {
-      const [row] = await rows<{ due: boolean }>(runner, anythingDue);
+    async anythingDue(runner, after = START) {
+      const [row] = await rows<{ due: boolean }>(runner, anythingDue, [after]);
       return row?.due === true;
     },
 
-    async claim(runner, { token, lease, limit }) {
+    async claim(runner, { token, lease, limit, after = START, haltOnDead = false }) {
       await runner.query(mutex);
       await affected(runner, promote, [2 * limit]);
-      const claimed = await rows<ClaimedRow>(runner, claim, [token, lease, limit]);
+      const statement = haltOnDead ? haltingClaim : claim;
+      const claimed = await rows<ClaimedRow>(runner, statement, [token, lease, limit, after]);
       return claimed.map((row) => ({ ...row, createdAt: toDate(row.createdAt) }));
     },
 

@@ -74,6 +74,24 @@ describe('Statements on a table with many rows that are not due', () => {
     expectSmall(some, 5_000);
   });
 
+  it('C26: 50,000 dead messages that stop their keys cost the claim of other keys nothing', async () => {
+    const claim = () =>
+      explain((runner) =>
+        pg.dialect.outbox.claim(runner, { token: randomUUID(), lease: 60_000, limit: 500, haltOnDead: true }),
+      );
+    const before = await claim();
+    await pg.database.query(`
+      INSERT INTO outbox_message (message_id, exchange, routing_key, body, ordering_key, status, attempts, settled_at)
+      SELECT 'halt' || g, 'e', 'r', '{}', 'halted-' || g, 'dead', 10, now() FROM generate_series(1, 50000) AS g`);
+    const unknown = await claim();
+    await pg.database.query('ANALYZE outbox_message');
+    const known = await claim();
+    for (const after of [unknown, known]) {
+      expectSmall(after, 10_000);
+      expect(after.blocks).toBeLessThanOrEqual(1.3 * before.blocks);
+    }
+  });
+
   it('stays quick with 100,000 waiting messages of a busy key and 50,000 keys that wait for a retry', async () => {
     await pg.database.query(`
       INSERT INTO outbox_message (message_id, exchange, routing_key, body, ordering_key)
