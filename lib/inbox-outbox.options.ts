@@ -1,3 +1,4 @@
+import type { OnDead } from './dead-letters/dead-letter-alarm';
 import {
   type BackoffFunction,
   type BackoffOptions,
@@ -14,6 +15,11 @@ import type { TableOptions } from './persistence/tables';
 export interface InboxOutboxModuleOptions {
   /** Name of the golevelup connection that the outbox publishes on. Default: the app's `AmqpConnection`. */
   connection?: string;
+  /**
+   * Called for each message that has become dead, in the outbox or the inbox, after the commit that made it so: for alarms. It
+   * is not waited for, and what it throws is only logged. `DeadLetterService` knows all that are dead.
+   */
+  onDead?: OnDead;
   outbox?: OutboxOptions;
   inbox?: InboxOptions;
   /**
@@ -112,6 +118,7 @@ export interface CleanupOptions {
 export interface ResolvedOptions {
   readonly connection: string | undefined;
   readonly shutdownTimeout: number;
+  readonly onDead: OnDead | undefined;
   readonly outbox: ResolvedOutboxOptions;
   readonly inbox: ResolvedInboxOptions;
 }
@@ -150,10 +157,11 @@ export interface ResolvedCleanupOptions {
 
 /** @throws {InvalidOptionError} naming the option and its value */
 export function resolveOptions(options: InboxOutboxModuleOptions = {}): ResolvedOptions {
-  known('', options, ['connection', 'outbox', 'inbox', 'shutdownTimeout']);
+  known('', options, ['connection', 'onDead', 'outbox', 'inbox', 'shutdownTimeout']);
   return {
     connection: options.connection,
     shutdownTimeout: timer('shutdownTimeout', options.shutdownTimeout ?? '20s', 0),
+    onDead: optionalFunction('onDead', options.onDead),
     // A null is a mistake and not a default, here and below.
     outbox: resolveOutbox(options.outbox === undefined ? {} : options.outbox),
     inbox: resolveInbox(options.inbox === undefined ? {} : options.inbox),

@@ -34,6 +34,8 @@ export type { OutboxMessage, PublishManyOptions, PublishOptions } from './outbox
 export { OutboxDispatcher, type StopOptions } from './outbox/outbox-dispatcher';
 export type { PassResult } from './outbox/dispatch-pass';
 
+export type { DeadMessage, OnDead } from './dead-letters/dead-letter-alarm';
+
 export { LockService, type LockedResult } from './locking/lock.service';
 export { SchedulerLock } from './locking/scheduler-lock.decorator';
 export type { LockConfig } from './locking/lock-config';

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { AmqpConnection } from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
+import { DeadLetterAlarm } from './dead-letters/dead-letter-alarm';
 import { InboxCleaner } from './inbox/inbox-cleaner';
 import type { InboxService } from './inbox/inbox.service';
 import type { Inboxes } from './inbox/inboxes';
@@ -43,6 +44,7 @@ export class Registration {
   readonly inbox: InboxService;
   readonly dispatcher: OutboxDispatcher;
   readonly locks: LockService;
+  private readonly alarm: DeadLetterAlarm;
   private readonly transport: RabbitMqTransport;
   private readonly cleaners: readonly { start(): void; stop(): Promise<void> }[];
   private readonly dialect: Dialect;
@@ -71,8 +73,14 @@ export class Registration {
         return connection()?.configuration ?? {};
       },
     });
+    this.alarm = new DeadLetterAlarm({
+      dataSource: dataSourceName,
+      onDead: options.onDead,
+      logger: new Logger('DeadLetters'),
+    });
     this.dispatcher = new OutboxDispatcher({
       ...common,
+      alarm: this.alarm,
       transport: this.transport,
       options: options.outbox,
       logger: new Logger('OutboxDispatcher'),
@@ -96,6 +104,7 @@ export class Registration {
       tables,
       dialect,
       options: options.inbox,
+      alarm: this.alarm,
     });
     this.inbox = inbox.service;
     const locks = new LockStore(common);
@@ -145,6 +154,7 @@ export class Registration {
       this.locks.stop(timeout),
       ...this.cleaners.map((cleaner) => cleaner.stop()),
     ]);
+    await this.alarm.drain(timeout);
     await this.transport.close();
   }
 

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
+import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
 import type { InboxKey } from '../persistence/inbox-statements';
 import type { ConcurrencyGate } from '../transaction/concurrency-gate';
 import { describe, keptMessage, type Delivery, type IdentifiedDelivery } from './delivery';
@@ -33,6 +34,7 @@ export interface InboxDeliveryParts {
   readonly pauses: Pauses;
   /** Deliveries without an outcome until a message is dead. */
   readonly maxAttempts: number;
+  readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
 }
 
 /**
@@ -174,17 +176,21 @@ export class InboxDelivery {
     key: InboxKey,
     run: <T>(work: () => Promise<T>) => Promise<T> = this.insisting(delivery),
   ): Promise<number | Settlement> {
-    const { store, pauses, maxAttempts } = this.parts;
+    const { store, pauses, maxAttempts, alarm } = this.parts;
     pauses.assertRunning();
     const count = await run(() => store.countRedelivery(key));
     if (count === undefined) return this.skip(delivery);
     if (count < maxAttempts) return count;
+    let error = '';
     const reason = (last: string | null) =>
-      `Given up after ${count} deliveries. ` +
-      (last ?? 'No error was recorded: the process may have died while it was handled.');
+      (error =
+        `Given up after ${count} deliveries. ` +
+        (last ?? 'No error was recorded: the process may have died while it was handled.'));
     const message = keptMessage(key, delivery.message);
     if (await run(() => store.bury(message, reason))) {
       this.logger.error(`The ${describe(delivery)} is dead: given up after ${count} deliveries.`);
+      const { exchange, routingKey } = message;
+      alarm.raise({ box: 'inbox', ...key, exchange, routingKey, attempts: count, error });
     }
     return ack();
   }

@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
+import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
 import type { ResolvedInboxOptions } from '../inbox-outbox.options';
 import type { Dialect } from '../persistence/dialect';
 import type { InboxOutboxTables } from '../persistence/tables';
@@ -29,6 +30,8 @@ export interface InboxSettings {
   readonly options: ResolvedInboxOptions;
   /** Of all handlers that hold a connection of this data source. */
   readonly gate: ConcurrencyGate;
+  /** Told of messages that have become dead. */
+  readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
 }
 
 /** The inbox of one data source. Made by {@link Inboxes}, which holds what all of them share. */
@@ -42,7 +45,7 @@ export class Inbox {
     private readonly settings: InboxSettings,
     shared: { readonly lane: SuspectsLane; readonly pauses: Pauses; readonly running: RunningDeliveries },
   ) {
-    const { name, dataSource, transactions, tables, dialect, options, gate } = settings;
+    const { name, dataSource, transactions, tables, dialect, options, gate, alarm } = settings;
     const { maxConcurrentHandlers: limit, maxAttempts } = options;
     const cutOff = new CutOff(dataSource, dialect, new Logger('Inbox'));
     this.name = name;
@@ -57,6 +60,7 @@ export class Inbox {
       ...common,
       failures: new FailurePolicy(this.store, shared.pauses),
       maxAttempts,
+      alarm,
     });
     this.service = new InboxService({ ...common, dataSource, timeout: options.timeout });
   }

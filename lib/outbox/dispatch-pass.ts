@@ -1,6 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import { Claim } from '../claiming/claim';
 import { InFlightWindow } from '../claiming/in-flight-window';
+import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
 import type { ResolvedOutboxOptions } from '../inbox-outbox.options';
 import type { HeldLock } from '../locking/held-lock';
 import type { Leader } from '../locking/leader';
@@ -9,6 +10,7 @@ import type { RetryPolicy } from '../message/retry-policy';
 import type { Transport } from '../transport/transport';
 import { type DispatchCounts, noCounts, OutboxBatch } from './outbox-batch';
 import type { OutboxStore } from './outbox-store';
+import type { Postponements } from './postponements';
 import type { WakeUp } from './wake-up';
 
 /** Batches under way at once: while the confirms of one come in, the next is claimed and published. */
@@ -21,6 +23,8 @@ export interface DispatchPassDependencies {
   readonly leader: Leader | undefined;
   readonly options: ResolvedOutboxOptions;
   readonly retry: RetryPolicy;
+  readonly postponements: Postponements;
+  readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
   readonly wakeUp: WakeUp;
   readonly logger: LoggerService;
   /** Whether the dispatcher still wants to work. */
@@ -118,12 +122,14 @@ export class DispatchPass {
   }
 
   private begin(claim: Claim<ClaimedMessage>): void {
-    const { store, transport, options, retry, logger } = this.use;
+    const { store, transport, options, retry, postponements, alarm, logger } = this.use;
     const batch = new OutboxBatch(claim, {
       store,
       transport,
       window: this.window,
       retry,
+      postponements,
+      alarm,
       publishTimeout: options.publishTimeout,
       keepSent: options.retention !== false,
       haltOnDead: options.onDeadLetter === 'halt',

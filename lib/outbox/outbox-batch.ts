@@ -3,10 +3,17 @@ import type { Claim } from '../claiming/claim';
 import type { InFlightWindow } from '../claiming/in-flight-window';
 import { OrderedRun } from '../claiming/ordered-run';
 import { persistUntil } from '../claiming/persist-until';
+import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
 import type { RetryPolicy } from '../message/retry-policy';
-import type { ClaimedMessage, FailedMessage, Settlement } from '../persistence/outbox-statements';
+import type {
+  ClaimedMessage,
+  FailedMessage,
+  PostponedMessage,
+  Settlement,
+} from '../persistence/outbox-statements';
 import type { SendOutcome, Transport } from '../transport/transport';
 import type { OutboxStore } from './outbox-store';
+import type { Postponements } from './postponements';
 
 /** How many messages ended in which way. */
 export interface DispatchCounts {
@@ -32,10 +39,13 @@ export const noCounts = (): DispatchCounts => ({ sent: 0, failed: 0, dead: 0, un
 
 export interface OutboxBatchDependencies {
   readonly store: Pick<OutboxStore, 'settle'>;
-  readonly transport: Pick<Transport, 'send'>;
+  readonly transport: Pick<Transport, 'send' | 'availability'>;
   /** Shared by all batches under way. */
   readonly window: InFlightWindow;
   readonly retry: RetryPolicy;
+  /** Shared by all batches of the dispatcher. */
+  readonly postponements: Postponements;
+  readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
   /** Milliseconds. */
   readonly publishTimeout: number;
   readonly keepSent: boolean;
@@ -55,7 +65,8 @@ type Outcome = SendOutcome | { readonly kind: 'expired' };
  * 1. Send: all keys at once, one message of a key at a time, outside any transaction. The next of a key follows when the
  *    one before is confirmed (or has expired, unless dead ones stop their key).
  * 2. End the renewal of the claim.
- * 3. Settle in one transaction: failed ones with their next date or dead, then sent ones, then all others released.
+ * 3. Settle in one transaction: failed ones with their next date or dead, then sent ones, then all others released. What a
+ *    broker that is there did not answer is released later than that: it holds up neither others nor the dispatcher.
  *    A database that is away is asked again until the lease ends; after that the messages are sent again, with the same
  *    ids, by whoever claims them next.
  */
@@ -93,11 +104,14 @@ export class OutboxBatch {
           `again with the same ids: ${String(this.settleFailure)}`,
       );
     }
+    return { counts, trouble: !settled || this.metTrouble(settlement) };
+  }
+
+  /** Messages that were postponed are trouble only where the broker has answered nothing at all. */
+  private metTrouble({ sent, failed, postponed = [] }: Settlement): boolean {
     const outcomes = [...this.order.results.values()];
-    return {
-      counts,
-      trouble: !settled || outcomes.some(({ kind }) => kind === 'unknown' || kind === 'unsent'),
-    };
+    const lost = outcomes.filter(({ kind }) => kind === 'unknown' || kind === 'unsent').length;
+    return lost > postponed.length || (lost > 0 && sent.length + failed.length === 0);
   }
 
   /** Settles now; what is under way counts as unknown. */
@@ -123,9 +137,14 @@ export class OutboxBatch {
     const sent: string[] = [];
     const failed: FailedMessage[] = [];
     const released: string[] = [];
+    const postponed: PostponedMessage[] = [];
+    const { transport, postponements } = this.use;
+    const isAvailable = transport.availability().available;
     for (const message of this.claim.messages) {
-      const { seq } = message;
+      const { seq, messageId } = message;
       const outcome = this.order.results.get(message);
+      const isUnanswered = outcome?.kind === 'unknown' && outcome.unanswered === true;
+      if (!isUnanswered) postponements.forget(messageId);
       if (outcome?.kind === 'sent') {
         sent.push(seq);
       } else if (outcome?.kind === 'expired') {
@@ -136,13 +155,16 @@ export class OutboxBatch {
         failed.push({ seq, error: outcome.error, next });
         counts[next === 'dead' ? 'dead' : 'failed']++;
       } else {
-        released.push(seq);
+        // Not when the broker has gone or is blocked meanwhile: that is why there was no answer.
+        if (isUnanswered && isAvailable) postponed.push({ seq, delay: postponements.next(messageId) });
+        else released.push(seq);
         const unknown = outcome ? outcome.kind === 'unknown' : this.order.wasStarted(message);
         counts[unknown ? 'unknown' : 'released']++;
       }
     }
     counts.sent = sent.length;
-    return { token: this.claim.token, sent, failed, released, keepSent: this.use.keepSent };
+    const { token } = this.claim;
+    return { token, sent, failed, released, postponed, keepSent: this.use.keepSent };
   }
 
   private next({ attempts, retry }: ClaimedMessage, outcome: FailedOutcome): number | 'dead' {
@@ -152,10 +174,26 @@ export class OutboxBatch {
 
   private async settle(settlement: Settlement): Promise<void> {
     const { store, logger } = this.use;
-    const others = this.claim.messages.length - (await store.settle(settlement));
+    const { settled, dead } = await store.settle(settlement);
+    const others = this.claim.messages.length - settled;
     if (others > 0)
       logger.warn(`${others} messages of a batch were left alone: they have a new owner or are gone`);
     this.report(settlement.failed);
+    this.raise(settlement.failed, new Set(dead));
+  }
+
+  private raise(failed: readonly FailedMessage[], dead: ReadonlySet<string>): void {
+    for (const { seq, error } of failed) {
+      const message = dead.has(seq) ? this.claim.messages.find((each) => each.seq === seq) : undefined;
+      if (!message) continue;
+      const { messageId, exchange, routingKey, attempts } = message;
+      const outcome = this.order.results.get(message);
+      const cause = outcome?.kind === 'failed' ? outcome.cause : undefined;
+      this.use.alarm.raise({
+        ...{ box: 'outbox', messageId, exchange, routingKey, attempts: attempts + 1, error },
+        ...(cause !== undefined && { cause }),
+      });
+    }
   }
 
   /** One line each per batch: a thousand messages may fail for one reason. */

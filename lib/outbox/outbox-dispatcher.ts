@@ -1,5 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
+import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
 import type { ResolvedOutboxOptions } from '../inbox-outbox.options';
 import { Leader } from '../locking/leader';
 import { LockStore } from '../locking/lock-store';
@@ -12,6 +13,7 @@ import type { Transport } from '../transport/transport';
 import { DispatchPass, type PassResult } from './dispatch-pass';
 import { noCounts } from './outbox-batch';
 import { OutboxStore } from './outbox-store';
+import { Postponements } from './postponements';
 import { WakeUp } from './wake-up';
 
 export interface OutboxDispatcherDependencies {
@@ -23,6 +25,8 @@ export interface OutboxDispatcherDependencies {
   readonly logger: LoggerService;
   /** Default: from the options `maxAttempts`, `backoff` and `retryIf`. */
   readonly retry?: RetryPolicy;
+  /** Told of messages that have become dead. Default: nobody is. */
+  readonly alarm?: Pick<DeadLetterAlarm, 'raise'>;
   /** Of the data source, where it has one: part of the names of the job and the lock. */
   readonly name?: string;
 }
@@ -56,6 +60,7 @@ export class OutboxDispatcher {
   private readonly retry: RetryPolicy;
   private readonly logger: LoggerService;
   private readonly wakeUp = new WakeUp();
+  private readonly postponements = new Postponements();
   private pass: DispatchPass | undefined;
   private running: Promise<PassResult> | undefined;
   private stopped: Promise<void> | undefined;
@@ -158,6 +163,8 @@ export class OutboxDispatcher {
       leader: options.dispatch === 'competing' ? undefined : this.leader,
       options,
       retry: this.retry,
+      postponements: this.postponements,
+      alarm: this.use.alarm ?? { raise: () => undefined },
       wakeUp: this.wakeUp,
       logger: this.logger,
       wanted,

@@ -1,7 +1,12 @@
 import type { DataSource, QueryRunner } from 'typeorm';
 import type { ClaimStore } from '../claiming/claim';
 import type { Dialect } from '../persistence/dialect';
-import type { ClaimedMessage, ClaimRequest, Settlement } from '../persistence/outbox-statements';
+import type {
+  ClaimedMessage,
+  ClaimRequest,
+  Settlement,
+  SettlementResult,
+} from '../persistence/outbox-statements';
 import { ownTransaction } from '../transaction/own-work';
 import { Sweep } from './sweep';
 
@@ -58,8 +63,8 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
     return this.inTransaction((runner) => this.use.dialect.outbox.renew(runner, token, lease));
   }
 
-  /** @returns how many messages still belonged to the token; the others are left as they are */
-  settle(settlement: Settlement): Promise<number> {
+  /** Messages that belong to the token no longer are left as they are. */
+  settle(settlement: Settlement): Promise<SettlementResult> {
     return this.inTransaction((runner) => this.use.dialect.outbox.settle(runner, settlement));
   }
 

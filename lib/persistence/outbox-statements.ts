@@ -57,7 +57,7 @@ export interface ClaimRequest {
   readonly haltOnDead?: boolean;
 }
 
-/** How the messages of one claim ended. Whatever is in none of the three lists stays claimed until its lease ends. */
+/** How the messages of one claim ended. Whatever is in none of the lists stays claimed until its lease ends. */
 export interface Settlement {
   readonly token: string;
   readonly sent: readonly string[];
@@ -65,10 +65,28 @@ export interface Settlement {
   /** Given back as they were: not tried, or with an unknown outcome. No attempt is used up. */
   readonly released: readonly string[];
   /**
+   * Not to be tried for a while, with no attempt used up. They stay claimed for that long, so that nothing of their keys
+   * overtakes them. Default: none.
+   */
+  readonly postponed?: readonly PostponedMessage[];
+  /**
    * Keep sent rows with the status `sent` instead of deleting them. Rows with a deduplication key are kept in any case,
    * until `deleteSent`.
    */
   readonly keepSent: boolean;
+}
+
+export interface PostponedMessage {
+  readonly seq: string;
+  /** Milliseconds. */
+  readonly delay: number;
+}
+
+export interface SettlementResult {
+  /** How many rows still belonged to the token; the others were left alone. */
+  readonly settled: number;
+  /** Sequences of those that became dead. */
+  readonly dead: readonly string[];
 }
 
 export interface FailedMessage {
@@ -102,8 +120,8 @@ export interface OutboxStatements {
   /** Extends the lease of what still belongs to the token. Returns how many rows that were. */
   renew(runner: QueryRunner, token: string, lease: number): Promise<number>;
 
-  /** P3, step 6, inside a transaction of the caller's. Returns how many rows still belonged to the token. */
-  settle(runner: QueryRunner, settlement: Settlement): Promise<number>;
+  /** P3, step 6, inside a transaction of the caller's. */
+  settle(runner: QueryRunner, settlement: Settlement): Promise<SettlementResult>;
 
   /**
    * Deletes at most `limit` sent rows that were settled more than `olderThan` milliseconds ago; dead and open ones never,

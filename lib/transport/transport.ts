@@ -15,7 +15,12 @@ export type SendOutcome =
       readonly permanent?: true;
     }
   /** It was written, and nobody knows whether it arrived: no attempt used, sent again with the same id. */
-  | { readonly kind: 'unknown'; readonly error: string }
+  | {
+      readonly kind: 'unknown';
+      readonly error: string;
+      /** The connection lives, but the broker did not answer in time: this message is better left alone for a while. */
+      readonly unanswered?: true;
+    }
   /** Nothing was written: no attempt used. */
   | { readonly kind: 'unsent'; readonly error: string };
 

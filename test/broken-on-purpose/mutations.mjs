@@ -27,7 +27,7 @@ export const mutations = [
   {
     guarantee: 'G2',
     file: 'lib/transport/rabbitmq/rabbitmq-transport.ts',
-    replace: "return { kind: 'unknown', error: outcome.error };",
+    replace: "return { kind: 'unknown', error: outcome.error, unanswered: true };",
     with: "return { kind: 'sent' };",
     test: ['test/integration/outbox-dispatch/outage.spec.ts', '-t', 'a broker that is frozen'],
     why: 'a message without an answer counts as sent and is lost',
@@ -103,6 +103,14 @@ export const mutations = [
     with: 'void last;',
     test: ['test/integration/persistence/forgotten-snapshot.spec.ts', '-t', 'C27'],
     why: 'one forgotten transaction makes each claim walk over all that was ever sent',
+  },
+  {
+    guarantee: 'G8',
+    file: 'lib/persistence/postgres/outbox-settle.ts',
+    replace: "UPDATE {} AS o SET {claimed_until} = clock_timestamp() + ${milliseconds('p.delay')}",
+    with: "UPDATE {} AS o SET {claim_token} = NULL, {claimed_until} = NULL, {status} = 'scheduled', {available_at} = clock_timestamp() + ${milliseconds('p.delay')}",
+    test: ['test/integration/outbox-dispatch/unanswered.spec.ts', '-t', 'G8'],
+    why: 'a message without an answer waits for its next try without holding back what is behind it in its key',
   },
   {
     guarantee: 'G9',

@@ -14,10 +14,12 @@ import { milliseconds, storable } from './sql-values';
  *   deduplication key back: it would keep every later message with that key from being written;
  * - `kept`: sent and kept; a deduplication key has to be remembered, so its row is kept whatever $6 says;
  * - `removed`: sent and deleted;
- * - `released`: given back with date, state and attempts untouched.
+ * - `released`: given back with date, state and attempts untouched;
+ * - `postponed`: as if their claimer had died and its lease ended after the delay. A claimed row holds its key back and is
+ *   free again by itself, so this needs no state of its own. Scheduled with no attempt used up it would not hold its key.
  *
  * Parameters: $1 token; $2, $3, $4 sequence, error and delay in milliseconds of the failed ones; $5 sent ones; $6 whether
- * to keep those; $7 released ones.
+ * to keep those; $7 released ones; $8, $9 sequence and delay of the postponed ones.
  */
 const settleSql = (sql: SqlTemplate): string =>
   sql(`
@@ -33,7 +35,7 @@ const settleSql = (sql: SqlTemplate): string =>
       {claimed_until} = NULL
     FROM unnest($2::bigint[], $3::text[], $4::float8[]) AS f (seq, error, delay)
     WHERE o.{seq} = ANY ($2::bigint[]) AND o.{seq} = f.seq AND o.{claim_token} = $1::uuid
-    RETURNING 1
+    RETURNING o.{seq} AS seq, o.{status} AS status
   ), kept AS (
     UPDATE {} SET {status} = 'sent', {settled_at} = clock_timestamp(), {claim_token} = NULL, {claimed_until} = NULL
     WHERE {seq} = ANY ($5::bigint[]) AND {claim_token} = $1::uuid
@@ -48,14 +50,20 @@ const settleSql = (sql: SqlTemplate): string =>
     UPDATE {} SET {claim_token} = NULL, {claimed_until} = NULL
     WHERE {seq} = ANY ($7::bigint[]) AND {claim_token} = $1::uuid
     RETURNING 1
+  ), postponed AS (
+    UPDATE {} AS o SET {claimed_until} = clock_timestamp() + ${milliseconds('p.delay')}
+    FROM unnest($8::bigint[], $9::float8[]) AS p (seq, delay)
+    WHERE o.{seq} = ANY ($8::bigint[]) AND o.{seq} = p.seq AND o.{claim_token} = $1::uuid
+    RETURNING 1
   )
   SELECT ((SELECT count(*) FROM failed) + (SELECT count(*) FROM kept) + (SELECT count(*) FROM removed)
-    + (SELECT count(*) FROM released))::int AS settled`);
+    + (SELECT count(*) FROM released) + (SELECT count(*) FROM postponed))::int AS settled,
+    (SELECT coalesce(json_agg(seq::text), '[]')::text FROM failed WHERE status = 'dead') AS dead`);
 
 export function outboxSettle(sql: SqlTemplate): OutboxStatements['settle'] {
   const settle = settleSql(sql);
-  return async (runner, { token, sent, failed, released, keepSent }) => {
-    const [row] = await rows<{ settled: number }>(runner, settle, [
+  return async (runner, { token, sent, failed, released, postponed = [], keepSent }) => {
+    const [row] = await rows<{ settled: number; dead: string }>(runner, settle, [
       token,
       failed.map(({ seq }) => seq),
       failed.map(({ error }) => storable(error)),
@@ -63,7 +71,9 @@ export function outboxSettle(sql: SqlTemplate): OutboxStatements['settle'] {
       [...sent],
       keepSent,
       [...released],
+      postponed.map(({ seq }) => seq),
+      postponed.map(({ delay }) => delay),
     ]);
-    return Number(row?.settled);
+    return { settled: Number(row?.settled), dead: JSON.parse(row?.dead ?? '[]') as string[] };
   };
 }

@@ -122,7 +122,7 @@ const unsent = (error: string): Unsent => ({ kind: 'unsent', error });
 function told(outcome: PublishOutcome | SendOutcome, before = false): SendOutcome {
   switch (outcome.kind) {
     case 'unanswered':
-      return { kind: 'unknown', error: outcome.error };
+      return { kind: 'unknown', error: outcome.error, unanswered: true };
     case 'lost':
       return { kind: 'unknown', error: outcome.fault.error };
     case 'closed':

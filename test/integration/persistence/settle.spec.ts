@@ -22,7 +22,7 @@ describe('Claim, settle and cleanup of outbox rows', () => {
     );
     return { token, rows, seqs: rows.map(({ seq }) => seq), bodies: rows.map(({ body }) => body) };
   };
-  const settle = (settlement: Partial<Settlement> & { token: string }) =>
+  const settleAll = (settlement: Partial<Settlement> & { token: string }) =>
     pg.withRunner((runner) =>
       pg.dialect.outbox.settle(runner, {
         sent: [],
@@ -32,6 +32,8 @@ describe('Claim, settle and cleanup of outbox rows', () => {
         ...settlement,
       }),
     );
+  const settle = async (settlement: Partial<Settlement> & { token: string }) =>
+    (await settleAll(settlement)).settled;
   const isDue = () => pg.withRunner((runner) => pg.dialect.outbox.anythingDue(runner));
   const stored = () =>
     pg.database.query<Record<string, unknown>>(
@@ -108,6 +110,38 @@ describe('Claim, settle and cleanup of outbox rows', () => {
     expect(await settle({ token: late.token, sent: [a!], failed, released: [c!] })).toBe(0);
     expect(await pg.withRunner((runner) => pg.dialect.outbox.renew(runner, late.token, 60_000))).toBe(0);
     expect(await settle({ token: next.token, sent: [a!, b!, c!] })).toBe(3);
+  });
+
+  it('leaves a message alone for a while with no attempt used up, and what is behind it in its key too', async () => {
+    await insert({ body: 'a1', orderingKey: 'a' }, { body: 'a2', orderingKey: 'a' }, { body: 'free' });
+    const { token, seqs } = await claim();
+    const [a1, a2, free] = seqs;
+    const postponed = [
+      { seq: a1!, delay: 60_000 },
+      { seq: free!, delay: 60_000 },
+    ];
+    expect(await settle({ token, postponed, released: [a2!] })).toBe(3);
+    expect(await isDue()).toBe(true);
+    expect((await claim()).rows).toEqual([]);
+    await pg.database.query(
+      'UPDATE outbox_message SET claimed_until = now() WHERE claimed_until IS NOT NULL',
+    );
+    const again = await claim();
+    expect(again.seqs).toEqual(seqs);
+    expect(again.rows.map(({ attempts }) => attempts)).toEqual([0, 0, 0]);
+    expect(await settle({ token, postponed })).toBe(0);
+  });
+
+  it('tells which messages have become dead, and of those of another owner nothing', async () => {
+    await insert({}, {});
+    const late = await claim(1);
+    const failed = late.seqs.map((seq) => ({ seq, error: 'x', next: 'dead' as const }));
+    expect(await settleAll({ token: late.token, failed: failed.slice(0, 1) })).toEqual({
+      settled: 1,
+      dead: [late.seqs[0]],
+    });
+    await claim();
+    expect(await settleAll({ token: late.token, failed })).toEqual({ settled: 0, dead: [] });
   });
 
   it('still settles after its lease when nobody has claimed since', async () => {

@@ -91,6 +91,7 @@ export class FakeDatabase {
           return row ? 1 : 0;
         };
         let settled = 0;
+        const dead: string[] = [];
         for (const { seq, error, next } of settlement.failed) {
           settled += change(seq, ({ attempts }) => ({
             attempts: attempts + 1,
@@ -98,10 +99,14 @@ export class FakeDatabase {
             status: next === 'dead' ? 'dead' : 'scheduled',
             due: next === 'dead' ? 0 : Date.now() + next,
           }));
+          if (next === 'dead') dead.push(seq);
         }
         for (const seq of settlement.sent) settled += change(seq, () => ({ status: 'sent' }));
         for (const seq of settlement.released) settled += change(seq, () => ({}));
-        return settled;
+        for (const { seq, delay } of settlement.postponed ?? []) {
+          settled += change(seq, () => ({ token: settlement.token, claimedUntil: Date.now() + delay }));
+        }
+        return { settled, dead };
       }),
     deleteSent: (_runner, _olderThan, limit) =>
       this.call('deleteSent', () => {

@@ -224,6 +224,7 @@ describe('OutboxDispatcher', () => {
           { seq: '7', error: 'NO_ROUTE', next: 60_000 },
         ],
         released: ['5', '6', '8'],
+        postponed: [],
         keepSent: false,
       },
     ]);
