@@ -7,8 +7,17 @@ import {
 } from './message/backoff';
 import { toMilliseconds, type Duration } from './message/duration';
 import { InvalidOptionError } from './message/invalid-option.error';
-import { attempts, integer, known, oneOf, optionalFunction, timer } from './message/option-checks';
+import {
+  attempts,
+  integer,
+  known,
+  oneOf,
+  optionalFunction,
+  timer,
+  withMethod,
+} from './message/option-checks';
 import type { RetryIf } from './message/retry-policy';
+import type { MessageSerializer } from './message/serializer';
 import type { TableOptions } from './persistence/tables';
 
 /** Options of `InboxOutboxModule.forRoot()`. Everything has a default. Bad values are refused at start, by name. */
@@ -68,6 +77,13 @@ export interface OutboxOptions {
   /** Keep sent rows for this long; `false` (default): they are deleted when the broker has confirmed them. */
   retention?: Duration | false;
   cleanup?: CleanupOptions;
+  /** Makes the bodies. Default: the golevelup connection's `serializer`, which is JSON by default. */
+  serializer?: MessageSerializer;
+  /**
+   * Whether messages carry what they come from: the correlation id of the message that is being handled (or its id, where
+   * it has none), its id as the header `x-causation-id`, and the trace (`traceparent`, `tracestate`). Default true.
+   */
+  propagateContext?: boolean;
 }
 
 export interface InboxOptions {
@@ -137,6 +153,8 @@ export interface ResolvedOutboxOptions {
   readonly onDeadLetter: 'continue' | 'halt';
   readonly retention: number | false;
   readonly cleanup: ResolvedCleanupOptions;
+  readonly serializer: MessageSerializer | undefined;
+  readonly propagateContext: boolean;
 }
 
 export interface ResolvedInboxOptions {
@@ -183,6 +201,8 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     'onDeadLetter',
     'retention',
     'cleanup',
+    'serializer',
+    'propagateContext',
   ]);
   const lease = timer('outbox.lease', options.lease ?? '30s', 100);
   const publishTimeout = timer(
@@ -212,6 +232,8 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     onDeadLetter: oneOf('outbox.onDeadLetter', options.onDeadLetter ?? 'continue', ['continue', 'halt']),
     retention: retention === false ? false : toMilliseconds('outbox.retention', retention),
     cleanup: resolveCleanup('outbox.cleanup.', options.cleanup ?? {}),
+    serializer: withMethod('outbox.serializer', options.serializer, 'serialize'),
+    propagateContext: oneOf('outbox.propagateContext', options.propagateContext ?? true, [true, false]),
   };
 }
 

@@ -50,6 +50,7 @@ export type { BackoffFunction, BackoffOptions } from './message/backoff';
 export type { Duration } from './message/duration';
 export type { MessageRetryOptions } from './message/message-retry';
 export type { RetryIf } from './message/retry-policy';
+export type { MessageEnvelope, MessageSerializer, SerializedPayload } from './message/serializer';
 export { CreateInboxOutboxTables1764547200000, createInboxOutboxMigration } from './persistence/migration';
 export { inboxOutboxEntities } from './persistence/registered-tables';
 export type { TableOptions } from './persistence/tables';

@@ -91,8 +91,9 @@ export class Registration {
       statements: dialect.outbox,
       requireTransaction: options.outbox.requireTransaction,
       get serializer() {
-        return connection()?.configuration.serializer;
+        return options.outbox.serializer ?? connection()?.configuration.serializer;
       },
+      propagateContext: options.outbox.propagateContext,
       notify: () => this.dispatcher.notify(),
     });
     const gate = ConcurrencyGate.ofPool(dataSource, options.inbox.maxConcurrentHandlers);

@@ -1,4 +1,5 @@
 import { encodeTable } from '../message/amqp-codec';
+import type { MessageContext } from '../message/message-context';
 import type { KeptMessage, InboxKey } from '../persistence/inbox-statements';
 import type { IsolationLevel, MessageIdReader } from './idempotent.options';
 import type { InboundMessage } from './inbound-message';
@@ -36,6 +37,8 @@ export interface IdentifiedDelivery extends Delivery {
 /** What is run in a transaction together with the row of its message. */
 export interface TransactionalWork extends Pick<IdentifiedDelivery, 'key' | 'attempt' | 'handle'> {
   readonly policy: Pick<HandlerPolicy, 'consumer' | 'onDuplicate' | 'timeout' | 'isolationLevel'>;
+  /** Absent where the work is not about a message of the broker's. */
+  readonly message?: InboundMessage;
 }
 
 /** For the log: which message, for whom. */
@@ -49,6 +52,16 @@ export function describe({
   return key
     ? `message ${JSON.stringify(key.messageId)} for ${policy.consumer}`
     : `message for ${policy.consumer}`;
+}
+
+/** What is passed on to the messages that the handler publishes. */
+export function messageContextOf({ key, message }: TransactionalWork): MessageContext {
+  const { correlationId, headers = {} } = message?.properties ?? {};
+  return {
+    messageId: key?.messageId,
+    correlationId: typeof correlationId === 'string' && correlationId !== '' ? correlationId : undefined,
+    headers,
+  };
 }
 
 /** Everything that is needed to handle the message once more. */

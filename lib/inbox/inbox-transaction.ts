@@ -1,11 +1,12 @@
 import { Nack } from '@golevelup/nestjs-rabbitmq';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
+import { runAsHandlingOf } from '../message/message-context';
 import { isConnectionGone } from '../transaction/connection-check';
 import type { CutOff } from '../transaction/cut-off';
 import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { Transactions } from '../transaction/transactions';
-import type { TransactionalWork } from './delivery';
+import { messageContextOf, type TransactionalWork } from './delivery';
 import { runInInboxContext } from './inbox-context';
 import type { InboxStore } from './inbox-store';
 import { NackAnsweredError } from './nack-answered.error';
@@ -110,7 +111,9 @@ export class InboxTransaction {
       signal: controller.signal,
     };
     try {
-      const running = runInInboxContext(context, () => delivery.handle());
+      const running = runAsHandlingOf(messageContextOf(delivery), () =>
+        runInInboxContext(context, () => delivery.handle()),
+      );
       const value = await this.cutOff.until(running, {
         runner,
         controller,

@@ -181,7 +181,7 @@ function isIntegerUpTo(value: unknown, maximum: number): boolean {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maximum;
 }
 
-function isPlainObject(value: unknown): value is Record<string, unknown> {
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   // Objects of another realm (a vm, a test runner) have an Object.prototype of their own.

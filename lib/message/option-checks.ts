@@ -17,6 +17,19 @@ export function known(path: string, options: object, names: readonly string[]): 
   }
 }
 
+/** An object of the user's, as far as it can be checked without calling it. */
+export function withMethod<T extends object>(
+  option: string,
+  value: T | undefined,
+  method: keyof T,
+): T | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value !== 'object' || value === null || typeof value[method] !== 'function') {
+    throw new InvalidOptionError(option, value, `an object with a method ${String(method)}()`);
+  }
+  return value;
+}
+
 /** @throws {InvalidOptionError} unless the value is one of those allowed */
 export function oneOf<T>(option: string, value: T, allowed: readonly T[]): T {
   if (!allowed.includes(value)) {

@@ -1,15 +1,51 @@
 import { isUtf8 } from 'node:buffer';
 import { types } from 'node:util';
+import { checkProperties, type AmqpProperties } from './amqp-properties';
 import { InvalidMessageError } from './invalid-message.error';
 
 /** From payload to body, in the manner of golevelup's `serializer` option. Called at `publish()`. */
 export type PayloadSerializer = (payload: unknown) => Uint8Array | string;
+
+/** Makes the bodies of all messages, e.g. Avro, Protobuf or MessagePack. */
+export interface MessageSerializer {
+  /**
+   * Called at `publish()`, before any SQL. Payloads that are bytes already do not come here.
+   *
+   * @param message where the message goes, and its properties as far as the caller has given them
+   * @throws whatever makes `publish()` throw an `InvalidMessageError` with it as cause
+   */
+  serialize(payload: unknown, message: MessageEnvelope): SerializedPayload;
+}
+
+/** A message without its payload. */
+export interface MessageEnvelope {
+  readonly exchange: string;
+  readonly routingKey: string;
+  readonly properties: Readonly<AmqpProperties>;
+}
+
+/** What a {@link MessageSerializer} makes of a payload. */
+export interface SerializedPayload {
+  /** The bytes on the wire; a string is sent as UTF-8. */
+  readonly body: Uint8Array | string;
+  /** E.g. `application/vnd.msgpack`. What the caller of `publish()` has given wins, here and below. */
+  readonly contentType?: string;
+  /** E.g. `gzip`. */
+  readonly contentEncoding?: string;
+}
 
 /** A body as a text column holds it; `Buffer.from(body, bodyEncoding)` are the bytes on the wire. */
 export interface SerializedBody {
   readonly body: string;
   readonly bodyEncoding: 'utf8' | 'base64';
 }
+
+/** A body, and what the serializer says about it. */
+export interface SerializedContent extends SerializedBody {
+  readonly properties?: Pick<AmqpProperties, 'contentType' | 'contentEncoding'>;
+}
+
+const NOWHERE: MessageEnvelope = { exchange: '', routingKey: '', properties: {} };
 
 /**
  * Makes the body exactly as it will be sent; what happens to the payload later has no effect.
@@ -23,37 +59,55 @@ export interface SerializedBody {
  *
  * @throws {InvalidMessageError} naming what cannot be sent
  */
-export function serialize(payload: unknown, serializer?: PayloadSerializer): SerializedBody {
+export function serialize(
+  payload: unknown,
+  serializer?: PayloadSerializer | MessageSerializer,
+  message: MessageEnvelope = NOWHERE,
+): SerializedContent {
   if (payload instanceof Uint8Array) return { body: base64(payload), bodyEncoding: 'base64' };
   if (payload === undefined) {
     throw new InvalidMessageError('payload', payload, 'Give null for a message without content');
   }
-  if (serializer === undefined || isPlainJson(serializer)) {
+  if (serializer === undefined || (typeof serializer === 'function' && isPlainJson(serializer))) {
     // JSON escapes U+0000 and lone surrogates, so this is always valid text for the column.
     return { body: toJson(payload), bodyEncoding: 'utf8' };
   }
-  return custom(payload, serializer);
+  return custom(payload, serializer, message);
 }
 
-function custom(payload: unknown, serializer: PayloadSerializer): SerializedBody {
-  let result: unknown;
-  try {
-    result = serializer(payload);
-  } catch (cause) {
-    throw new InvalidMessageError('payload', payload, `The serializer threw: ${messageOf(cause)}`, { cause });
-  }
+function custom(
+  payload: unknown,
+  serializer: PayloadSerializer | MessageSerializer,
+  message: MessageEnvelope,
+): SerializedContent {
+  const { body: result, contentType, contentEncoding } = called(payload, serializer, message);
+  const properties = checkProperties({ contentType, contentEncoding });
   if (typeof result !== 'string' && !(result instanceof Uint8Array)) {
     throw new InvalidMessageError(
       'payload',
       payload,
-      `The serializer returned ${typeof result}; it has to return a Buffer or a string`,
+      `The serializer returned a body of type ${typeof result}; it has to be a Buffer or a string`,
     );
   }
   const bytes = Buffer.from(result as Uint8Array);
   // As text where possible, for whoever looks into the table.
   return isUtf8(bytes) && !bytes.includes(0)
-    ? { body: bytes.toString('utf8'), bodyEncoding: 'utf8' }
-    : { body: base64(bytes), bodyEncoding: 'base64' };
+    ? { body: bytes.toString('utf8'), bodyEncoding: 'utf8', properties }
+    : { body: base64(bytes), bodyEncoding: 'base64', properties };
+}
+
+/** What came back is checked, since it need not be what the types say. */
+function called(
+  payload: unknown,
+  serializer: PayloadSerializer | MessageSerializer,
+  message: MessageEnvelope,
+): { body?: unknown; contentType?: string; contentEncoding?: string } {
+  try {
+    if (typeof serializer === 'function') return { body: serializer(payload) };
+    return { ...serializer.serialize(payload, message) };
+  } catch (cause) {
+    throw new InvalidMessageError('payload', payload, `The serializer threw: ${messageOf(cause)}`, { cause });
+  }
 }
 
 function toJson(payload: unknown): string {

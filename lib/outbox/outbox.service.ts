@@ -1,16 +1,17 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { InvalidMessageError } from '../message/invalid-message.error';
-import type { PayloadSerializer } from '../message/serializer';
+import type { MessageSerializer, PayloadSerializer } from '../message/serializer';
 import type { OutboxInsert, OutboxStatements } from '../persistence/outbox-statements';
 import { AfterCommitUnsupportedError } from '../transaction/after-commit-unsupported.error';
 import { ownTransaction } from '../transaction/own-work';
 import { TransactionRequiredError } from '../transaction/transaction-required.error';
 import type { Transactions } from '../transaction/transactions';
+import { withContext } from './propagated-context';
 import type { OutboxMessage, PublishManyOptions, PublishOptions } from './publish-options';
 import { toOutboxInsert } from './to-outbox-insert';
 
-/** What the service works with; everything but `serializer` is required. */
+/** What the service works with. */
 export interface OutboxServiceDependencies {
   readonly dataSource: DataSource;
   readonly statements: Pick<OutboxStatements, 'insert'>;
@@ -19,8 +20,10 @@ export interface OutboxServiceDependencies {
   readonly notify: () => void;
   /** False: a call outside of a transaction writes in one of its own, instead of throwing. */
   readonly requireTransaction: boolean;
-  /** Makes bodies, e.g. golevelup's `configuration.serializer`. Default `JSON.stringify`. */
-  readonly serializer?: PayloadSerializer;
+  /** Makes bodies. Default `JSON.stringify`. */
+  readonly serializer?: MessageSerializer | PayloadSerializer;
+  /** Whether messages carry the correlation, causation and trace of what they come from. Default true. */
+  readonly propagateContext?: boolean;
 }
 
 /** For a write outside of the application's transactions, in milliseconds. An ordering key can be held by somebody. */
@@ -84,9 +87,11 @@ export class OutboxService {
     messages: readonly OutboxMessage[],
     manager: EntityManager | undefined,
   ): Promise<string[]> {
-    const { dataSource, statements, transactions, notify, requireTransaction, serializer } =
-      this.dependencies;
-    const inserts = messages.map((message) => toOutboxInsert(message, serializer));
+    const { dataSource, statements, transactions, notify, requireTransaction } = this.dependencies;
+    const { serializer, propagateContext = true } = this.dependencies;
+    const inserts = messages.map((message) =>
+      toOutboxInsert(propagateContext ? withContext(message) : message, serializer),
+    );
     checkDistinctIds(inserts);
     const active = transactions.resolve({ manager });
     if (active) {

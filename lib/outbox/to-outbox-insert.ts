@@ -4,7 +4,7 @@ import { AMQP_PROPERTY_NAMES, checkProperties } from '../message/amqp-properties
 import { toMilliseconds, type Duration } from '../message/duration';
 import { InvalidMessageError } from '../message/invalid-message.error';
 import { encodeRetry } from '../message/message-retry';
-import { serialize, type PayloadSerializer } from '../message/serializer';
+import { serialize, type MessageSerializer, type PayloadSerializer } from '../message/serializer';
 import { identifier, storableText } from '../message/text-checks';
 import type { OutboxInsert } from '../persistence/outbox-statements';
 import type { OutboxMessage, PublishOptions } from './publish-options';
@@ -20,7 +20,10 @@ const KNOWN: readonly string[] = [
  *
  * @throws {InvalidMessageError}
  */
-export function toOutboxInsert(message: OutboxMessage, serializer?: PayloadSerializer): OutboxInsert {
+export function toOutboxInsert(
+  message: OutboxMessage,
+  serializer?: PayloadSerializer | MessageSerializer,
+): OutboxInsert {
   const { exchange, routingKey, payload, options = {} } = message;
   checkOptionNames(options);
   const { messageId, orderingKey, deduplicationKey, deliverAt, delay, expiresAt, retry, ...properties } =
@@ -28,11 +31,17 @@ export function toOutboxInsert(message: OutboxMessage, serializer?: PayloadSeria
   if (deliverAt !== undefined && delay !== undefined) {
     throw new InvalidMessageError('delay', delay, 'Give either deliverAt or delay');
   }
-  const { headers, ...others } = checkProperties(properties);
+  const checked = checkProperties(properties);
+  const address = checkAddress(exchange, routingKey);
+  const { properties: made, ...content } = serialize(payload, serializer, {
+    ...address,
+    properties: checked,
+  });
+  const { headers, ...others } = { ...made, ...checked };
   return {
     messageId: messageId === undefined ? uuidv7() : identifier('messageId', messageId),
-    ...checkAddress(exchange, routingKey),
-    ...serialize(payload, serializer),
+    ...address,
+    ...content,
     headers: encodeTable(headers),
     properties: encodeTable(others),
     orderingKey: orderingKey === undefined ? null : identifier('orderingKey', orderingKey),

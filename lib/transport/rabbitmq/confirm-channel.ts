@@ -1,3 +1,4 @@
+import { runInTrace } from '../../message/trace-context';
 import { within } from '../../timing/within';
 import type { AmqpMessage } from './amqp-message';
 import type {
@@ -126,12 +127,11 @@ export class ConfirmChannel {
       };
       this.unanswered.set(messageId, entry);
       try {
-        this.full = !this.raw.publish(
-          message.exchange,
-          message.routingKey,
-          message.body,
-          message.options,
-          (error) => entry.settle(this.read(error, entry)),
+        // Instrumentation of amqplib, where there is one, writes the trace that it finds here over the message's own.
+        this.full = !runInTrace(message.options.headers, () =>
+          this.raw.publish(message.exchange, message.routingKey, message.body, message.options, (error) =>
+            entry.settle(this.read(error, entry)),
+          ),
         );
       } catch (thrown) {
         entry.settle(this.couldNotPublish(thrown));

@@ -1,0 +1,26 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+/**
+ * The message that the running code handles, as far as what it publishes is concerned. Set around every handler that is
+ * run for a message: `@Idempotent()` methods (inbox) and local handlers of the outbox.
+ */
+export interface MessageContext {
+  /** `undefined` for a message without an id. */
+  readonly messageId: string | undefined;
+  /** `undefined` where the message has none. */
+  readonly correlationId: string | undefined;
+  /** The message's headers, as they came. */
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+
+const storage = new AsyncLocalStorage<MessageContext>();
+
+/** The message that is being handled by the calling code, or `undefined` outside of a handler. */
+export function currentMessage(): MessageContext | undefined {
+  return storage.getStore();
+}
+
+/** Runs `work`, and everything that it starts, as the handling of a message. */
+export function runAsHandlingOf<T>(message: MessageContext, work: () => T): T {
+  return storage.run(message, work);
+}
