@@ -81,19 +81,20 @@ function custom(
   message: MessageEnvelope,
 ): SerializedContent {
   const { body: result, contentType, contentEncoding } = called(payload, serializer, message);
-  const properties = checkProperties({ contentType, contentEncoding });
+  const made = checkProperties({ contentType, contentEncoding });
   if (typeof result !== 'string' && !(result instanceof Uint8Array)) {
     throw new InvalidMessageError(
       'payload',
       payload,
-      `The serializer returned a body of type ${typeof result}; it has to be a Buffer or a string`,
+      `The serializer returned ${typeof result} as the body; it has to return a Buffer or a string`,
     );
   }
   const bytes = Buffer.from(result as Uint8Array);
+  const properties = Object.keys(made).length > 0 ? { properties: made } : {};
   // As text where possible, for whoever looks into the table.
   return isUtf8(bytes) && !bytes.includes(0)
-    ? { body: bytes.toString('utf8'), bodyEncoding: 'utf8', properties }
-    : { body: base64(bytes), bodyEncoding: 'base64', properties };
+    ? { body: bytes.toString('utf8'), bodyEncoding: 'utf8', ...properties }
+    : { body: base64(bytes), bodyEncoding: 'base64', ...properties };
 }
 
 /** What came back is checked, since it need not be what the types say. */

@@ -45,11 +45,10 @@ export function activeTrace(): Record<string, string> {
 
 /** Runs `work` in the trace that the headers tell of, so that what watches it continues that trace. */
 export function runInTrace<T>(headers: Readonly<Record<string, unknown>> | undefined, work: () => T): T {
-  if (!headers) return work();
   const api = openTelemetry();
   // Not the active one: whoever woke the dispatcher has a trace of its own.
   const context = guarded(undefined, ({ propagation, ROOT_CONTEXT }) =>
-    propagation.extract(ROOT_CONTEXT, headers),
+    propagation.extract(ROOT_CONTEXT, headers ?? {}),
   );
   return api && context !== undefined ? api.context.with(context, work) : work();
 }

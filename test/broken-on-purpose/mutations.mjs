@@ -9,6 +9,22 @@
  */
 export const mutations = [
   {
+    guarantee: 'content: causation',
+    file: 'lib/inbox/inbox-transaction.ts',
+    replace: 'const running = runAsHandlingOf(messageContextOf(delivery), () =>',
+    with: "const running = runAsHandlingOf({ ...messageContextOf(delivery), correlationId: '' }, () =>",
+    test: ['test/integration/module/content.spec.ts', '-t', 'correlation, cause and trace'],
+    why: 'a conversation falls apart at each service, since its correlation id is not carried on',
+  },
+  {
+    guarantee: 'content: bytes',
+    file: 'lib/message/serializer.ts',
+    replace: 'return isUtf8(bytes) && !bytes.includes(0)',
+    with: 'return bytes.length > 0',
+    test: ['test/integration/module/content.spec.ts', '-t', 'byte for byte'],
+    why: 'bytes that are no UTF-8 are stored as text and arrive as question marks',
+  },
+  {
     guarantee: 'G1',
     file: 'lib/outbox/outbox.service.ts',
     replace: 'const ids = await statements.insert(runnerOf(active), inserts);',
