@@ -65,10 +65,12 @@ CREATE TABLE "inbox_message" (
   "message_id" character varying(255) COLLATE "C" NOT NULL,
   "status" character varying(16) NOT NULL,
   "attempts" integer NOT NULL DEFAULT '0',
+  "seq" bigserial NOT NULL,
   "received_at" timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
   "processed_at" timestamp with time zone,
   "exchange" character varying(255),
   "routing_key" character varying(255),
+  "redelivered" boolean NOT NULL DEFAULT false,
   "body" bytea,
   "headers" text,
   "properties" text,
@@ -84,6 +86,9 @@ CREATE TABLE "inbox_message" (
 
 CREATE INDEX "inbox_message_open" ON "inbox_message" ("available_at")
   WHERE "status" IN ('open', 'in_progress');
+
+CREATE INDEX "inbox_message_open_key" ON "inbox_message" ("consumer", "ordering_key", "seq")
+  WHERE "ordering_key" IS NOT NULL AND "status" IN ('open', 'in_progress');
 
 CREATE INDEX "inbox_message_processed" ON "inbox_message" ("processed_at")
   WHERE "status" = 'done';

@@ -1,24 +1,12 @@
 import type { QueryRunner } from 'typeorm';
+import type { InboxKey, KeptMessage } from './inbox-message';
+import type { KeptInboxStatements } from './kept-inbox-statements';
 
-/** Identity of a message for one consumer: the primary key of the inbox table. */
-export interface InboxKey {
-  readonly consumer: string;
-  readonly messageId: string;
-}
-
-/** A message kept in the inbox table with everything needed to handle it again. */
-export interface KeptMessage extends InboxKey {
-  readonly exchange: string;
-  readonly routingKey: string;
-  readonly body: Buffer;
-  /** Encoded by `message/`; `null` for none. */
-  readonly headers: string | null;
-  readonly properties: string | null;
-}
+export type { InboxKey, KeptMessage } from './inbox-message';
 
 /** What the inbox asks of a database (P1). Every method runs on the given runner and never begins or ends a transaction. */
-export interface InboxStatements {
-  /** P1 step 1. @returns deliveries counted so far, or `undefined` when the row is past `seen`: a duplicate. */
+export interface InboxStatements extends KeptInboxStatements {
+  /** P1 step 1. @returns redeliveries counted so far, or `undefined` when the row is past `seen`: a duplicate. */
   countRedelivery(runner: QueryRunner, key: InboxKey): Promise<number | undefined>;
 
   /** P1 step 2, the first statement of the handler's transaction. @returns false for a duplicate. */

@@ -55,10 +55,13 @@ const inboxColumns: Columns = {
   message_id: { ...exact, primary: true },
   status: { type: 'varchar', length: 16 },
   attempts: { type: 'int', default: 0 },
+  /** Order of storing: drawn anew when a row becomes `open`. */
+  seq: { type: 'bigint', generated: 'increment' },
   received_at: { ...timestamp, default: () => 'clock_timestamp()' },
   processed_at: { ...timestamp, nullable: true },
   exchange: { type: 'varchar', length: 255, nullable: true },
   routing_key: { type: 'varchar', length: 255, nullable: true },
+  redelivered: { type: 'boolean', default: false },
   body: { type: 'bytea', nullable: true },
   headers: { type: 'text', nullable: true },
   properties: { type: 'text', nullable: true },
@@ -174,6 +177,11 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
       ...where(inboxTable, inboxColumns),
       indices: [
         { name: `${inboxTable}_open`, columns: ['available_at'], where: "status IN ('open', 'in_progress')" },
+        {
+          name: `${inboxTable}_open_key`,
+          columns: ['consumer', 'ordering_key', 'seq'],
+          where: "ordering_key IS NOT NULL AND status IN ('open', 'in_progress')",
+        },
         { name: `${inboxTable}_processed`, columns: ['processed_at'], where: "status = 'done'" },
       ],
     }),

@@ -4,9 +4,10 @@ import { affected, rows } from './execute';
 import { milliseconds, storable } from './sql-values';
 
 /*
- * P1. A row is `seen` (the broker owns the message, the row is only a counter), `done` or `dead`. "Insert or ignore" alone
- * would lose messages: as soon as a redelivery has been counted there is a row, and "ignore" takes it for a duplicate. So
- * every statement says which states it may change, and "no row" means that the message is not ours.
+ * P1. A row is `seen` (the broker owns the message, the row is only a counter), `open` or `in_progress` (the table owns it, see
+ * inbox-kept.ts and inbox-claim.ts), `done` or `dead`. "Insert or ignore" alone would lose messages: as soon as a
+ * redelivery has been counted there is a row, and "ignore" takes it for a duplicate. So every statement says which states
+ * it may change, and "no row" means that the message is not ours.
  *
  * Parameters of all: $1 consumer, $2 message id.
  */
@@ -27,24 +28,14 @@ const takeSql = (sql: SqlTemplate): string =>
   WHERE i.{status} = 'seen'
   RETURNING {attempts} AS attempts`);
 
-/** P1, step 6, `reject`. The count is not touched: it is for deliveries that may have killed a process. $3 error. */
+/**
+ * P1, step 6, `reject` and `requeue`. The count is not touched: it is for redeliveries, and a row without any has 0.
+ * $3 error.
+ */
 const recordFailureSql = (sql: SqlTemplate): string =>
   sql(`
-  INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}, {last_error}) VALUES ($1, $2, 'seen', 1, $3)
+  INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}, {last_error}) VALUES ($1, $2, 'seen', 0, $3)
   ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {last_error} = excluded.{last_error}
-  WHERE i.{status} = 'seen'`);
-
-/** P1, step 1, over the limit. $3 error, $4 exchange, $5 routing key, $6 body, $7 headers, $8 properties. */
-const burySql = (sql: SqlTemplate): string =>
-  sql(`
-  INSERT INTO {} AS i (
-    {consumer}, {message_id}, {status}, {attempts}, {last_error}, {exchange}, {routing_key}, {body}, {headers},
-    {properties}
-  ) VALUES ($1, $2, 'dead', 1, $3, $4, $5, $6::bytea, $7, $8)
-  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET
-    {status} = 'dead', {last_error} = excluded.{last_error}, {exchange} = excluded.{exchange},
-    {routing_key} = excluded.{routing_key}, {body} = excluded.{body}, {headers} = excluded.{headers},
-    {properties} = excluded.{properties}
   WHERE i.{status} = 'seen'`);
 
 /**
@@ -59,11 +50,12 @@ const deleteDoneSql = (sql: SqlTemplate): string =>
     ORDER BY {processed_at} LIMIT $2::int FOR UPDATE SKIP LOCKED
   ))`);
 
-export function inboxStatements(sql: SqlTemplate): InboxStatements {
+export function inboxDeliveries(
+  sql: SqlTemplate,
+): Pick<InboxStatements, 'countRedelivery' | 'take' | 'recordFailure' | 'deleteDone'> {
   const countRedelivery = countRedeliverySql(sql);
   const take = takeSql(sql);
   const recordFailure = recordFailureSql(sql);
-  const bury = burySql(sql);
   const deleteDone = deleteDoneSql(sql);
   return {
     async countRedelivery(runner, { consumer, messageId }) {
@@ -77,21 +69,6 @@ export function inboxStatements(sql: SqlTemplate): InboxStatements {
 
     async recordFailure(runner, { consumer, messageId }, error) {
       await affected(runner, recordFailure, [consumer, messageId, storable(error)]);
-    },
-
-    async bury(runner, message, error) {
-      const { consumer, messageId, exchange, routingKey, body, headers, properties } = message;
-      const parameters = [
-        consumer,
-        messageId,
-        storable(error),
-        exchange,
-        routingKey,
-        body,
-        headers,
-        properties,
-      ];
-      return (await affected(runner, bury, parameters)) === 1;
     },
 
     deleteDone: (runner, olderThan, limit) => affected(runner, deleteDone, [olderThan, limit]),

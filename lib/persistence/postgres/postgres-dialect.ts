@@ -4,7 +4,9 @@ import { cancelStatement } from './cancel-statement';
 import { MINIMUM_SERVER, columnsOf, serverVersion } from './catalog';
 import { createTablesSql } from './ddl';
 import { isConnectionFault, isRetryable } from './errors';
-import { inboxStatements } from './inbox';
+import { inboxDeliveries } from './inbox';
+import { inboxClaims } from './inbox-claim';
+import { inboxKeeping } from './inbox-kept';
 import { lockStatements } from './lock';
 import { outboxClaim } from './outbox-claim';
 import { outboxCleanup } from './outbox-cleanup';
@@ -25,7 +27,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
       settle: outboxSettle(outbox),
       deleteSent: outboxCleanup(outbox),
     },
-    inbox: inboxStatements(inbox),
+    inbox: { ...inboxDeliveries(inbox), ...inboxKeeping(inbox), ...inboxClaims(inbox) },
     lock: lockStatements(lock),
     createTablesSql: () => createTablesSql(dataSource, tables),
     dropTablesSql: () => [inbox('DROP TABLE {}'), outbox('DROP TABLE {}')],

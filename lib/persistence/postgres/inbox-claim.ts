@@ -1,0 +1,179 @@
+import type { ClaimedInboxMessage, InboxKey } from '../inbox-message';
+import type { KeptInboxStatements } from '../kept-inbox-statements';
+import type { SqlTemplate } from '../table-names';
+import { lockClaims } from './advisory-locks';
+import { affected, rows } from './execute';
+import { milliseconds, storable } from './sql-values';
+
+/** Open and due, or claimed by somebody whose lease has run out. The first line is what the index is made for. */
+const due = (row: string): string =>
+  `${row}.{status} IN ('open', 'in_progress') AND ${row}.{available_at} <= statement_timestamp()
+    AND (${row}.{status} = 'open' OR ${row}.{claimed_until} <= statement_timestamp())`;
+
+/** $1 consumers. */
+const anyDueSql = (sql: SqlTemplate): string =>
+  sql(`
+  SELECT coalesce((
+    SELECT true FROM {} AS i WHERE ${due('i')} AND i.{consumer} = ANY ($1::text[]) ORDER BY i.{available_at} LIMIT 1
+  ), false) AS due`);
+
+/**
+ * One claim at a time, in a statement of its own so that the claim's snapshot is younger than the lock: two claims at once
+ * could each take a message of one key, one of them a replayed one that comes before the other.
+ */
+const mutexSql = (sql: SqlTemplate): string => `SELECT ${lockClaims(sql)}`;
+
+/**
+ * P1, step 7.
+ *
+ * - What is locked belongs to a handler whose transaction is open: its row lock is the lease, however long ago the written
+ *   one ran out. It is skipped.
+ * - Of an ordering key the first one is taken, and only when none of its key is in progress.
+ * - Attempts are not counted here. A message that kills its process takes all that the process had claimed with it, and
+ *   counted at the claim they would die with it. What was claimed before and never came back is a suspect, and is counted when
+ *   its turn comes.
+ *
+ * By `ctid`, which cannot change while the row is locked, since the keys are long. Parameters: $1 token, $2 lease in
+ * milliseconds, $3 how many, $4 consumers.
+ */
+const claimSql = (sql: SqlTemplate): string =>
+  sql(`
+  WITH pick AS MATERIALIZED (
+    SELECT i.ctid AS id, i.{status} = 'in_progress' AS suspect FROM {} AS i
+    WHERE ${due('i')} AND i.{consumer} = ANY ($4::text[])
+      AND (i.{ordering_key} IS NULL OR NOT EXISTS (
+        SELECT 1 FROM {} AS e
+        WHERE e.{consumer} = i.{consumer} AND e.{ordering_key} = i.{ordering_key}
+          AND e.{status} IN ('open', 'in_progress') AND e.{ordering_key} IS NOT NULL
+          AND e.{seq} <> i.{seq} AND (e.{status} = 'in_progress' OR e.{seq} < i.{seq})
+      ))
+    ORDER BY i.{available_at} LIMIT $3::int
+    FOR UPDATE OF i SKIP LOCKED
+  ), claimed AS (
+    UPDATE {} AS i
+    SET {status} = 'in_progress', {claim_token} = $1::uuid,
+      {claimed_until} = statement_timestamp() + ${milliseconds('$2')}
+    FROM pick WHERE i.ctid = pick.id
+    RETURNING i.*, pick.suspect AS suspect
+  )
+  SELECT c.{seq}::text AS "seq", c.{consumer} AS "consumer", c.{message_id} AS "messageId",
+    coalesce(c.{exchange}, '') AS "exchange", coalesce(c.{routing_key}, '') AS "routingKey",
+    c.{redelivered} AS "redelivered", coalesce(c.{body}, ''::bytea) AS "body", c.{headers} AS "headers",
+    c.{properties} AS "properties", c.{ordering_key} AS "orderingKey", c.{attempts} AS "attempts", c.suspect AS "suspect"
+  FROM claimed AS c ORDER BY c.{seq}`);
+
+/** $1 token, $2 lease in milliseconds, $3 consumers, $4 message ids. */
+const renewSql = (sql: SqlTemplate): string =>
+  sql(`
+  UPDATE {} AS i SET {claimed_until} = clock_timestamp() + ${milliseconds('$2')}
+  FROM unnest($3::text[], $4::text[]) AS k (consumer, message_id)
+  WHERE i.{consumer} = k.consumer AND i.{message_id} = k.message_id
+    AND i.{status} = 'in_progress' AND i.{claim_token} = $1::uuid`);
+
+/** Still ours. $1 consumer, $2 message id, $3 token. */
+const OURS = `{consumer} = $1 AND {message_id} = $2 AND {status} = 'in_progress' AND {claim_token} = $3::uuid`;
+
+const countSuspectSql = (sql: SqlTemplate): string =>
+  sql(`UPDATE {} SET {attempts} = {attempts} + 1 WHERE ${OURS} RETURNING {attempts} AS attempts`);
+
+/**
+ * P1, step 8. From here to the end of the transaction its row lock is the lease. What is done needs its body no longer; a
+ * rollback brings it back.
+ */
+const takeKeptSql = (sql: SqlTemplate): string =>
+  sql(`
+  UPDATE {} SET {status} = 'done', {processed_at} = clock_timestamp(), {claim_token} = NULL, {claimed_until} = NULL,
+    {body} = NULL, {headers} = NULL, {properties} = NULL
+  WHERE ${OURS}`);
+
+/** P1, step 9. $4 attempts, $5 error, $6 milliseconds until the next run, null for dead. */
+const failKeptSql = (sql: SqlTemplate): string =>
+  sql(`
+  UPDATE {} SET {status} = CASE WHEN $6::float8 IS NULL THEN 'dead' ELSE 'open' END, {attempts} = $4::int,
+    {last_error} = $5, {available_at} = coalesce(clock_timestamp() + ${milliseconds('$6')}, {available_at}),
+    {claim_token} = NULL, {claimed_until} = NULL
+  WHERE ${OURS}`);
+
+/** $4 milliseconds until it is due, $5 whether it is a suspect: that one stays in progress, with no time left. */
+const releaseKeptSql = (sql: SqlTemplate): string =>
+  sql(`
+  UPDATE {} SET {status} = CASE WHEN $5::boolean THEN 'in_progress' ELSE 'open' END,
+    {available_at} = clock_timestamp() + ${milliseconds('$4')}, {claim_token} = NULL,
+    {claimed_until} = CASE WHEN $5::boolean THEN clock_timestamp() END
+  WHERE ${OURS}`);
+
+/** Reads no further than it has to. $1 limit. */
+const backlogSql = (sql: SqlTemplate): string =>
+  sql(`
+  SELECT count(*)::int AS backlog FROM (
+    SELECT 1 FROM {} AS i WHERE i.{status} IN ('open', 'in_progress') AND i.{status} = 'open' LIMIT $1::int
+  ) AS o`);
+
+/** $1 consumers, $2 milliseconds. */
+const waitingConsumersSql = (sql: SqlTemplate): string =>
+  sql(`
+  SELECT DISTINCT i.{consumer} AS consumer FROM {} AS i
+  WHERE i.{status} IN ('open', 'in_progress') AND i.{status} = 'open'
+    AND i.{available_at} <= statement_timestamp() - ${milliseconds('$2')} AND i.{consumer} <> ALL ($1::text[])
+  ORDER BY 1 LIMIT 20`);
+
+export function inboxClaims(sql: SqlTemplate): Omit<KeptInboxStatements, 'keep' | 'storeOpen' | 'isKeyOpen'> {
+  const anyDue = anyDueSql(sql);
+  const mutex = mutexSql(sql);
+  const claim = claimSql(sql);
+  const renew = renewSql(sql);
+  const countSuspect = countSuspectSql(sql);
+  const takeKept = takeKeptSql(sql);
+  const failKept = failKeptSql(sql);
+  const releaseKept = releaseKeptSql(sql);
+  const backlog = backlogSql(sql);
+  const waitingConsumers = waitingConsumersSql(sql);
+  const ours = ({ consumer, messageId }: InboxKey, token: string) => [consumer, messageId, token];
+  return {
+    async anyKeptDue(runner, consumers) {
+      const [row] = await rows<{ due: boolean }>(runner, anyDue, [[...consumers]]);
+      return row?.due === true;
+    },
+
+    async claimKept(runner, { token, lease, limit, consumers }) {
+      await runner.query(mutex);
+      return rows<ClaimedInboxMessage>(runner, claim, [token, lease, limit, [...consumers]]);
+    },
+
+    renewKept: (runner, token, lease, keys) =>
+      affected(runner, renew, [
+        token,
+        lease,
+        keys.map(({ consumer }) => consumer),
+        keys.map(({ messageId }) => messageId),
+      ]),
+
+    async countSuspect(runner, key, token) {
+      const [row] = await rows<{ attempts: number }>(runner, countSuspect, ours(key, token));
+      return row && Number(row.attempts);
+    },
+
+    async takeKept(runner, key, token) {
+      return (await affected(runner, takeKept, ours(key, token))) === 1;
+    },
+
+    async failKept(runner, { key, token, attempts, error, next }) {
+      const parameters = [...ours(key, token), attempts, storable(error), next === 'dead' ? null : next];
+      return (await affected(runner, failKept, parameters)) === 1;
+    },
+
+    async releaseKept(runner, key, token, { delay, suspect }) {
+      return (await affected(runner, releaseKept, [...ours(key, token), delay, suspect])) === 1;
+    },
+
+    async backlog(runner, limit) {
+      const [row] = await rows<{ backlog: number }>(runner, backlog, [limit]);
+      return Number(row?.backlog);
+    },
+
+    async waitingConsumers(runner, others, overdue) {
+      const found = await rows<{ consumer: string }>(runner, waitingConsumers, [[...others], overdue]);
+      return found.map(({ consumer }) => consumer);
+    },
+  };
+}
