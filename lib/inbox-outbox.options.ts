@@ -16,6 +16,7 @@ import {
   timer,
   withMethod,
 } from './message/option-checks';
+import { checkRetention } from './message/retention';
 import type { RetryIf } from './message/retry-policy';
 import type { MessageSerializer } from './message/serializer';
 import type { TableOptions } from './persistence/tables';
@@ -91,16 +92,40 @@ export interface InboxOptions {
   onMissingId?: OnMissingId;
   /** Default `'skip'`. See {@link OnDuplicate}. */
   onDuplicate?: OnDuplicate;
+  /** Default `'inline'`. See {@link Processing}. */
+  processing?: Processing;
   /** Default `'reject'`. See {@link OnFailure}. */
   onFailure?: OnFailure;
   /** How long a handler may take before it is rolled back and has failed. Default: no limit. */
   timeout?: Duration;
-  /** Deliveries that may end with a killed process before the message is dead. Default 10. */
+  /**
+   * Runs until a message is dead: that failed, with `'retry'` and `'requeue'`, or that ended with a killed process. Default
+   * 10; `Infinity` for no limit.
+   */
   maxAttempts?: number;
+  /** The pause between two runs of a message that is kept. Default: 1 s, doubled each time up to 1 h, 20 % random. */
+  backoff?: BackoffOptions;
+  /** How often to look for kept messages that are due where no wake-up came. Default `'1s'`. */
+  pollInterval?: Duration;
+  /** How long a claim of kept messages lasts without renewal. Default `'30s'`. */
+  lease?: Duration;
+  /**
+   * Open messages in the inbox table above which deliveries that would add to it wait in the broker. Checked about once a
+   * second. Default 10,000; `Infinity` for no limit.
+   */
+  maxBacklog?: number;
   /** Handlers that may hold a connection at once. Default: the pool's size less two, at least one. */
   maxConcurrentHandlers?: number;
-  /** How long handled messages are remembered: longer than any redelivery can take. Default `'7d'`. */
+  /**
+   * How long handled messages are remembered, counted from when they were handled. At least the `redeliveryHorizon`, and
+   * what all runs of a message take. Default `'7d'`.
+   */
   retention?: Duration;
+  /**
+   * After what time nobody sends a message again: not the broker, not its publisher, and nobody replays it from a dead-letter
+   * queue. A copy that comes after the `retention` is handled as a new message. Default `'1d'`.
+   */
+  redeliveryHorizon?: Duration;
   cleanup?: CleanupOptions;
 }
 
@@ -117,11 +142,18 @@ export type OnMissingId = 'reject' | 'fingerprint' | 'process';
 export type OnDuplicate = 'skip' | 'pass';
 
 /**
- * What happens after a handler has failed and its transaction was rolled back: `'reject'` (nack without requeue: the
- * queue's dead-letter exchange gets it, and a later replay from there is handled), `'requeue'` (the broker delivers it
+ * When a message is handled: `'inline'` (while the broker waits for the ack), `'deferred'` (it is stored in the inbox table,
+ * acked, and handled from there).
+ */
+export type Processing = 'inline' | 'deferred';
+
+/**
+ * What happens after a handler has failed and its transaction was rolled back: `'retry'` (the message is kept in the inbox
+ * table and acked, and handled again from there with growing pauses, until it is dead), `'reject'` (nack without requeue:
+ * the queue's dead-letter exchange gets it, and a later replay from there is handled), `'requeue'` (the broker delivers it
  * again, after a pause).
  */
-export type OnFailure = 'reject' | 'requeue';
+export type OnFailure = 'retry' | 'reject' | 'requeue';
 
 export interface CleanupOptions {
   /** Default `'1m'`. */
@@ -160,11 +192,17 @@ export interface ResolvedOutboxOptions {
 export interface ResolvedInboxOptions {
   readonly onMissingId: OnMissingId;
   readonly onDuplicate: OnDuplicate;
+  readonly processing: Processing;
   readonly onFailure: OnFailure;
   readonly timeout: number | undefined;
   readonly maxAttempts: number;
+  readonly backoff: ResolvedBackoffOptions;
+  readonly pollInterval: number;
+  readonly lease: number;
+  readonly maxBacklog: number;
   readonly maxConcurrentHandlers: number | undefined;
   readonly retention: number;
+  readonly redeliveryHorizon: number;
   readonly cleanup: ResolvedCleanupOptions;
 }
 
@@ -241,45 +279,48 @@ function resolveInbox(options: InboxOptions): ResolvedInboxOptions {
   known('inbox.', options, [
     'onMissingId',
     'onDuplicate',
+    'processing',
     'onFailure',
     'timeout',
     'maxAttempts',
+    'backoff',
+    'pollInterval',
+    'lease',
+    'maxBacklog',
     'maxConcurrentHandlers',
     'retention',
+    'redeliveryHorizon',
     'cleanup',
   ]);
-  const { maxConcurrentHandlers, timeout } = options;
-  return {
+  const { maxConcurrentHandlers, maxBacklog = 10_000, timeout } = options;
+  const resolved: ResolvedInboxOptions = {
     onMissingId: oneOf('inbox.onMissingId', options.onMissingId ?? 'reject', ON_MISSING_ID),
     onDuplicate: oneOf('inbox.onDuplicate', options.onDuplicate ?? 'skip', ON_DUPLICATE),
+    processing: oneOf('inbox.processing', options.processing ?? 'inline', PROCESSING),
     onFailure: oneOf('inbox.onFailure', options.onFailure ?? 'reject', ON_FAILURE),
     timeout: timeout === undefined ? undefined : timer('inbox.timeout', timeout, 1),
     maxAttempts: attempts('inbox.maxAttempts', options.maxAttempts ?? 10),
+    backoff: resolveBackoff('inbox.backoff.', options.backoff ?? {}),
+    pollInterval: timer('inbox.pollInterval', options.pollInterval ?? '1s', 10),
+    lease: timer('inbox.lease', options.lease ?? '30s', 100),
+    maxBacklog:
+      maxBacklog === Infinity ? Infinity : integer('inbox.maxBacklog', maxBacklog, 1, 1_000_000_000),
     maxConcurrentHandlers:
       maxConcurrentHandlers === undefined
         ? undefined
         : integer('inbox.maxConcurrentHandlers', maxConcurrentHandlers, 1, 10_000),
-    retention: inboxRetention(options.retention ?? '7d'),
+    retention: toMilliseconds('inbox.retention', options.retention ?? '7d'),
+    redeliveryHorizon: toMilliseconds('inbox.redeliveryHorizon', options.redeliveryHorizon ?? '1d'),
     cleanup: resolveCleanup('inbox.cleanup.', options.cleanup ?? {}),
   };
-}
-
-/** Forgetting a message while the broker may still redeliver it would double its effect. */
-function inboxRetention(value: Duration): number {
-  const milliseconds = toMilliseconds('inbox.retention', value);
-  if (milliseconds < 60_000) {
-    throw new InvalidOptionError(
-      'inbox.retention',
-      value,
-      'at least a minute, and longer than any redelivery can take',
-    );
-  }
-  return milliseconds;
+  checkRetention(resolved, resolved, 'inbox.maxAttempts and inbox.backoff');
+  return resolved;
 }
 
 export const ON_MISSING_ID: readonly OnMissingId[] = ['reject', 'fingerprint', 'process'];
 export const ON_DUPLICATE: readonly OnDuplicate[] = ['skip', 'pass'];
-export const ON_FAILURE: readonly OnFailure[] = ['reject', 'requeue'];
+export const PROCESSING: readonly Processing[] = ['inline', 'deferred'];
+export const ON_FAILURE: readonly OnFailure[] = ['retry', 'reject', 'requeue'];
 
 function resolveCleanup(path: string, options: CleanupOptions): ResolvedCleanupOptions {
   known(path, options, ['interval', 'batchSize']);

@@ -4,6 +4,7 @@ import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { DeadLetterAlarm } from './dead-letters/dead-letter-alarm';
 import { InboxCleaner } from './inbox/inbox-cleaner';
+import type { InboxProcessor } from './inbox/inbox-processor';
 import type { InboxService } from './inbox/inbox.service';
 import type { Inboxes } from './inbox/inboxes';
 import type { ResolvedOptions } from './inbox-outbox.options';
@@ -45,6 +46,7 @@ export class Registration {
   readonly dispatcher: OutboxDispatcher;
   readonly locks: LockService;
   private readonly alarm: DeadLetterAlarm;
+  private readonly processor: InboxProcessor;
   private readonly transport: RabbitMqTransport;
   private readonly cleaners: readonly { start(): void; stop(): Promise<void> }[];
   private readonly dialect: Dialect;
@@ -106,8 +108,11 @@ export class Registration {
       dialect,
       options: options.inbox,
       alarm: this.alarm,
+      scheduler,
+      jobName: name,
     });
     this.inbox = inbox.service;
+    this.processor = inbox.processor;
     const locks = new LockStore(common);
     this.locks = new LockService({ store: locks, logger: new Logger('LockService') });
     const cleaning = { scheduler, locks, name };
@@ -145,6 +150,7 @@ export class Registration {
 
   start(): void {
     this.dispatcher.start();
+    this.processor.start();
     for (const cleaner of this.cleaners) cleaner.start();
   }
 
@@ -152,6 +158,7 @@ export class Registration {
   async stop(timeout: number): Promise<void> {
     await Promise.all([
       this.dispatcher.stop({ timeout }),
+      this.processor.stop(timeout),
       this.locks.stop(timeout),
       ...this.cleaners.map((cleaner) => cleaner.stop()),
     ]);

@@ -1,9 +1,10 @@
 import { encodeTable } from '../message/amqp-codec';
 import type { MessageContext } from '../message/message-context';
 import type { KeptMessage, InboxKey } from '../persistence/inbox-statements';
-import type { IsolationLevel, MessageIdReader } from './idempotent.options';
+import type { OnDuplicate, OnFailure, OnMissingId, Processing } from '../inbox-outbox.options';
+import type { RetryPolicy } from '../message/retry-policy';
+import type { IsolationLevel, MessageIdReader, OrderingKeyReader } from './idempotent.options';
 import type { InboundMessage } from './inbound-message';
-import type { OnDuplicate, OnFailure, OnMissingId } from '../inbox-outbox.options';
 
 /** How one handler wants its messages treated, defaults filled in. */
 export interface HandlerPolicy {
@@ -12,7 +13,12 @@ export interface HandlerPolicy {
   readonly messageId: MessageIdReader | undefined;
   readonly onMissingId: OnMissingId;
   readonly onDuplicate: OnDuplicate;
+  readonly processing: Processing;
+  readonly orderingKey: OrderingKeyReader | undefined;
   readonly onFailure: OnFailure;
+  /** Runs until a message is dead. */
+  readonly maxAttempts: number;
+  readonly retry: RetryPolicy;
   /** Milliseconds. */
   readonly timeout: number | undefined;
   readonly isolationLevel: IsolationLevel | undefined;
@@ -22,6 +28,8 @@ export interface HandlerPolicy {
 export interface Delivery {
   readonly policy: HandlerPolicy;
   readonly message: InboundMessage;
+  /** The payload as golevelup has decoded it. May throw. */
+  readonly payload: () => unknown;
   /** Runs everything inside the interceptor: inner interceptors, pipes, the handler. May be called more than once. */
   readonly handle: () => Promise<unknown>;
 }
@@ -30,12 +38,25 @@ export interface Delivery {
 export interface IdentifiedDelivery extends Delivery {
   /** `undefined`: handled without protection (`onMissingId: 'process'`). */
   readonly key: InboxKey | undefined;
+  readonly orderingKey: string | undefined;
+  /** The table owns the message, and this process has claimed it. */
+  readonly claim?: DeliveryClaim;
   /** See {@link InboxContext.attempt}. */
   readonly attempt: number;
 }
 
+/** What a message that the table owns is taken with. */
+export interface DeliveryClaim {
+  readonly token: string;
+  /** Ends the renewal of its lease; to be awaited right before its transaction begins. */
+  readonly leave: () => Promise<void>;
+}
+
 /** What is run in a transaction together with the row of its message. */
-export interface TransactionalWork extends Pick<IdentifiedDelivery, 'key' | 'attempt' | 'handle'> {
+export interface TransactionalWork
+  extends
+    Pick<IdentifiedDelivery, 'key' | 'attempt' | 'handle'>,
+    Partial<Pick<IdentifiedDelivery, 'orderingKey' | 'claim'>> {
   readonly policy: Pick<HandlerPolicy, 'consumer' | 'onDuplicate' | 'timeout' | 'isolationLevel'>;
   /** Absent where the work is not about a message of the broker's. */
   readonly message?: InboundMessage;
@@ -65,14 +86,17 @@ export function messageContextOf({ key, message }: TransactionalWork): MessageCo
 }
 
 /** Everything that is needed to handle the message once more. */
-export function keptMessage(key: InboxKey, message: InboundMessage): KeptMessage {
+export function keptMessage(key: InboxKey, message: InboundMessage, orderingKey?: string): KeptMessage {
   const { headers, ...properties } = message.properties;
   return {
     ...key,
     exchange: message.fields.exchange,
     routingKey: message.fields.routingKey,
+    redelivered: message.fields.redelivered,
     body: message.content,
-    headers: encodeTable(headers),
+    // No headers and an empty table of headers are two things to a handler.
+    headers: headers === undefined ? null : (encodeTable(headers) ?? '{}'),
     properties: encodeTable(properties),
+    orderingKey: orderingKey ?? null,
   };
 }

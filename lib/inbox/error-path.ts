@@ -94,6 +94,7 @@ class ErrorPath {
     const delivery: Delivery = {
       policy: { ...handler.policy, onFailure },
       message: message as unknown as InboundMessage,
+      payload: () => handler.decode(message as unknown as InboundMessage),
       handle: () => Promise.reject(new Error('It has failed before')),
     };
     const counted = answer?.settlement.kind === 'throw' ? answer.settlement.deliveries : undefined;
@@ -121,11 +122,20 @@ class ErrorPath {
     }
   }
 
-  /** Where several classes share the method, nothing tells for which of them the message came: no row is written. */
+  /**
+   * Where several classes share the method, nothing tells for which of them the message came: no row is written, and what
+   * would be kept is rejected.
+   */
   private anonymous(): RegisteredHandler {
     const first = this.registered[0] as RegisteredHandler;
     if (this.registered.length === 1) return first;
-    const policy = { ...first.policy, messageId: () => undefined, onMissingId: 'process' as const };
+    const { onFailure } = first.policy;
+    const policy = {
+      ...first.policy,
+      messageId: () => undefined,
+      onMissingId: 'process' as const,
+      onFailure: onFailure === 'retry' ? ('reject' as const) : onFailure,
+    };
     return { ...first, policy };
   }
 

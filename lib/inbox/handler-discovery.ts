@@ -14,6 +14,8 @@ export interface DiscoveredHandler {
   /** Under which the application provides it. */
   readonly token: string;
   readonly metadata: IdempotentMetadata;
+  /** The provider or controller; `undefined` where Nest has made none yet, which is so for scoped ones. */
+  readonly instance: object | undefined;
   /** What golevelup's decorator left on the method. golevelup reads it after `onModuleInit`. */
   readonly config: RabbitHandlerConfig | undefined;
   /** Another decorator put a function of its own in the place of the one that carries the metadata. */
@@ -46,6 +48,7 @@ function handlersOf(wrapper: InstanceWrapper, kind: DiscoveredHandler['kind']): 
       kind,
       token: tokenName(wrapper.token),
       metadata,
+      instance: instanceOf(wrapper),
       config: Reflect.getMetadata(RABBIT_HANDLER, method) as RabbitHandlerConfig | undefined,
       isReplaced: metadataOfFunction(method) !== metadata,
       isScoped:
@@ -58,9 +61,13 @@ function handlersOf(wrapper: InstanceWrapper, kind: DiscoveredHandler['kind']): 
 
 type Prototype = Record<string, object> & { constructor: { name: string } };
 
-function prototypeOf({ instance, metatype }: InstanceWrapper): Prototype | undefined {
-  const found: unknown =
-    typeof instance === 'object' && instance !== null ? Object.getPrototypeOf(instance) : metatype?.prototype;
+function instanceOf({ instance }: InstanceWrapper): object | undefined {
+  return typeof instance === 'object' && instance !== null ? (instance as object) : undefined;
+}
+
+function prototypeOf(wrapper: InstanceWrapper): Prototype | undefined {
+  const instance = instanceOf(wrapper);
+  const found: unknown = instance ? Object.getPrototypeOf(instance) : wrapper.metatype?.prototype;
   return found === null || found === undefined ? undefined : (found as Prototype);
 }
 

@@ -1,10 +1,12 @@
 import { AmqpConnection, AmqpConnectionManager } from '@golevelup/nestjs-rabbitmq';
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
-import { DiscoveryService, ModuleRef } from '@nestjs/core';
+import { DiscoveryService, ExternalContextCreator, ModuleRef } from '@nestjs/core';
 import { InvalidOptionError } from '../message/invalid-option.error';
 import { protectErrorPath } from './error-path';
 import { refusal, subscriptionsOf, type Subscription } from './handler-checks';
 import { discoverHandlers, type DiscoveredHandler } from './handler-discovery';
+import { handlerPipeline } from './handler-pipeline';
+import type { HandlerPolicy } from './delivery';
 import { consumerName } from './idempotent.options';
 import type { Inbox } from './inbox';
 import { Inboxes } from './inboxes';
@@ -77,18 +79,25 @@ export class HandlerRegistry implements OnModuleInit {
   ): void {
     const { classRef, metadata } = handler;
     const inbox = this.inboxOf(handler);
-    const policy = inbox.policyOf(metadata, classRef);
+    const isRpc = subscriptions.some(({ effective }) => effective.type === 'rpc');
+    const policy = inbox.policyOf(metadata, classRef, isRpc);
+    if (isRpc) refuseKeptRequests(handler, policy);
     checkIdentity(handler, policy.consumer);
     const identity = JSON.stringify([inbox.name, policy.consumer]);
     const owner = owners.get(identity);
     if (owner) throw clash(handler, owner, policy.consumer);
     owners.set(identity, handler);
-    const decode = decoderOf(subscriptions);
+    const registered = {
+      name: handler.name,
+      inbox,
+      policy,
+      decode: decoderOf(subscriptions),
+      invoke: handlerPipeline(() => this.contexts(), handler.instance as object, metadata.propertyKey),
+    };
     const methods = this.handlers.get(classRef) ?? new Map<string, RegisteredHandler>();
-    this.handlers.set(
-      classRef,
-      methods.set(metadata.propertyKey, { name: handler.name, inbox, policy, decode }),
-    );
+    this.handlers.set(classRef, methods.set(metadata.propertyKey, registered));
+    // Not where the application says that it takes no messages (`registerHandlers: false`): another process does.
+    if (subscriptions.length > 0) inbox.processor.add(registered);
   }
 
   private inboxOf(handler: DiscoveredHandler): Inbox {
@@ -103,6 +112,10 @@ export class HandlerRegistry implements OnModuleInit {
         ? `several data sources are registered and none is the default one, so say which with the option dataSource: ${known}.`
         : `InboxOutboxModule is not registered for the data source "${name}". It is for: ${known}.`,
     );
+  }
+
+  private contexts(): ExternalContextCreator {
+    return this.moduleRef.get(ExternalContextCreator, { strict: false });
   }
 
   private connections(): AmqpConnection[] {
@@ -120,11 +133,30 @@ export class HandlerRegistry implements OnModuleInit {
   }
 }
 
-/** Where several subscriptions have deserializers of their own, they decode the same messages, so any will do. */
+/** As golevelup does it. Where several subscriptions have deserializers of their own, they decode the same, so any will do. */
 function decoderOf([subscription]: readonly Subscription[]): RegisteredHandler['decode'] {
   const { effective, connection } = subscription ?? {};
   const decode = effective?.deserializer ?? connection?.configuration.deserializer;
-  return (message) => decode?.(message.content, message as never) as unknown;
+  return (message) => {
+    try {
+      return decode?.(message.content, message as never) as unknown;
+    } catch (error) {
+      if (effective?.allowNonJsonMessages) return message.content.toString();
+      throw error;
+    }
+  };
+}
+
+/** Who has sent a request waits for the reply, which a later run cannot send any more. */
+function refuseKeptRequests(handler: DiscoveredHandler, { processing, onFailure }: HandlerPolicy): void {
+  const kept = processing === 'deferred' ? "processing: 'deferred'" : "onFailure: 'retry'";
+  if (processing !== 'deferred' && onFailure !== 'retry') return;
+  throw refusal(
+    handler,
+    'rpc-kept',
+    `${kept} is not for RPC: the requester waits for its reply, and a run from the inbox table comes too late for it. Remove ` +
+      'the option.',
+  );
 }
 
 /** A class among both controllers and providers is subscribed once when golevelup does not look at controllers. */

@@ -9,6 +9,7 @@ export type IdempotentHandlerProblem =
   | 'registered-twice'
   | 'replaced-method'
   | 'request-scope'
+  | 'rpc-kept'
   | 'unknown-connection'
   | 'unknown-handler-name';
 

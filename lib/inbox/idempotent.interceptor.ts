@@ -45,8 +45,14 @@ export class IdempotentInterceptor implements NestInterceptor {
       if (runs++ > 0 && typeof payload === 'object') restorePayload(payload, handler.decode(message));
       return lastValueFrom<unknown, undefined>(next.handle(), { defaultValue: undefined });
     };
+    // A message of the inbox table: the processor has called the pipeline, and the delivery it came by was acked long ago.
+    const kept = handler.inbox.runs.get(message);
+    if (kept) return kept.intercept(handle);
     const settlement = await this.inboxes.running.track((abort) =>
-      handler.inbox.deliveries.settle({ policy: handler.policy, message, handle }, abort),
+      handler.inbox.deliveries.settle(
+        { policy: handler.policy, message, payload: () => payload, handle },
+        abort,
+      ),
     );
     this.inboxes.answers.remember(message, { handler, settlement });
     return answerOf(settlement);

@@ -3,13 +3,16 @@ import {
   ON_DUPLICATE,
   ON_FAILURE,
   ON_MISSING_ID,
+  PROCESSING,
   type OnDuplicate,
   type OnFailure,
   type OnMissingId,
+  type Processing,
 } from '../inbox-outbox.options';
+import { checkBackoff, type BackoffOptions, type ResolvedBackoffOptions } from '../message/backoff';
 import type { Duration } from '../message/duration';
 import { InvalidOptionError } from '../message/invalid-option.error';
-import { oneOf, timer } from '../message/option-checks';
+import { attempts, known, oneOf, timer } from '../message/option-checks';
 import type { InboundMessage } from './inbound-message';
 
 /** TypeORM's own type, which it does not export from its root. */
@@ -20,6 +23,21 @@ export type IsolationLevel = NonNullable<DataSource['options']['isolationLevel']
  * '42' are one id; a `bigint` is exact.
  */
 export type MessageIdReader = (message: InboundMessage) => string | number | bigint | undefined | null;
+
+/**
+ * Reads the ordering key of a message, at most 255 bytes. Empty, `undefined` and `null` mean that it has none. Give the second
+ * parameter the payload's type: `(_message, claim: ClaimReported) => claim.number`.
+ *
+ * @param payload decoded as for the handler, before any pipe
+ */
+export type OrderingKeyReader = (message: InboundMessage, payload: never) => string | undefined | null;
+
+/** When a message that has failed is handled again. What is left out comes from the module's `inbox` options. */
+export interface HandlerRetryOptions {
+  /** Runs until the message is dead; `Infinity` for no limit. */
+  maxAttempts?: number;
+  backoff?: BackoffOptions;
+}
 
 /** Options of one `@Idempotent()` handler. What is left out comes from the module's `inbox` options. */
 export interface IdempotentOptions {
@@ -35,8 +53,20 @@ export interface IdempotentOptions {
   onMissingId?: OnMissingId;
   /** Default: the module's, `'skip'`. See {@link OnDuplicate}. */
   onDuplicate?: OnDuplicate;
+  /** Default: the module's, `'inline'`. RPC handlers are always inline. See {@link Processing}. */
+  processing?: Processing;
   /**
-   * Default: the module's, `'reject'`. See {@link OnFailure}. A handler that answers with golevelup's `Nack` has failed
+   * Messages of one key are handled one at a time. What the inbox table holds is handled in the order of storing, and a
+   * message whose key has an open one there is stored behind it. A dead one lets its key go on. Default: no order.
+   *
+   * With `processing: 'inline'` the order is that of one process: several that consume from one queue get its messages side
+   * by side from the broker already (a single active consumer does not).
+   */
+  orderingKey?: OrderingKeyReader;
+  /** With `onFailure: 'retry'` and `'requeue'`. */
+  retry?: HandlerRetryOptions;
+  /**
+   * Default: the module's, `'reject'`; what is handled deferred is always retried. See {@link OnFailure}. A handler that answers with golevelup's `Nack` has failed
    * too, and the `Nack`'s own `requeue` counts more than this option. golevelup's `errorHandler` and `errorBehavior` are
    * about what fails before the handler is reached (an undecodable body, a guard); without them this option is for that too.
    * With `'requeue'` each redelivery counts towards the module's `maxAttempts`, after which the message is dead.
@@ -57,8 +87,12 @@ export interface IdempotentOptions {
 }
 
 /** Checked; durations are milliseconds. */
-export interface ResolvedIdempotentOptions extends Omit<IdempotentOptions, 'timeout'> {
+export interface ResolvedIdempotentOptions extends Omit<IdempotentOptions, 'timeout' | 'retry'> {
   readonly timeout?: number;
+  readonly retry?: {
+    readonly maxAttempts?: number;
+    readonly backoff?: Partial<ResolvedBackoffOptions>;
+  };
 }
 
 /** The width of the key columns, and what AMQP allows for a message id. */
@@ -88,6 +122,9 @@ export function resolveIdempotentOptions(
     messageId: (value) => aFunction(name('messageId'), value),
     onMissingId: (value) => oneOf(name('onMissingId'), value, ON_MISSING_ID),
     onDuplicate: (value) => oneOf(name('onDuplicate'), value, ON_DUPLICATE),
+    processing: (value) => oneOf(name('processing'), value, PROCESSING),
+    orderingKey: (value) => aFunction(name('orderingKey'), value),
+    retry: (value) => handlerRetry(name('retry'), value as HandlerRetryOptions),
     onFailure: (value) => oneOf(name('onFailure'), value, ON_FAILURE),
     timeout: (value) => timer(name('timeout'), value as Duration, 1),
     isolationLevel: (value) => isolationLevelOf(name('isolationLevel'), value),
@@ -105,12 +142,38 @@ export function resolveIdempotentOptions(
     // Spelt out as undefined is the same as left out.
     if (value !== undefined) resolved[option] = checks[option as keyof IdempotentOptions](value);
   }
+  refuseContradictions(resolved, name);
   return resolved;
 }
 
 /** @throws {InvalidOptionError} unless it is one that databases know */
 export function isolationLevelOf(option: string, value: unknown): IsolationLevel {
   return oneOf(option, value as IsolationLevel, ISOLATION_LEVELS);
+}
+
+/** What is acked before it is handled cannot go back to the broker, and a copy of it is not there any more to be handled. */
+function refuseContradictions(options: ResolvedIdempotentOptions, name: (option: string) => string): void {
+  const { processing, onFailure, onDuplicate } = options;
+  if (processing !== 'deferred') return;
+  if (onFailure !== undefined && onFailure !== 'retry') {
+    throw new InvalidOptionError(
+      name('onFailure'),
+      onFailure,
+      "'retry' with processing: 'deferred', since the message is acked before it is handled",
+    );
+  }
+  if (onDuplicate === 'pass') {
+    throw new InvalidOptionError(name('onDuplicate'), onDuplicate, "'skip' with processing: 'deferred'");
+  }
+}
+
+function handlerRetry(path: string, options: HandlerRetryOptions): ResolvedIdempotentOptions['retry'] {
+  known(`${path}.`, options, ['maxAttempts', 'backoff']);
+  const { maxAttempts, backoff } = options;
+  return {
+    ...(maxAttempts !== undefined && { maxAttempts: attempts(`${path}.maxAttempts`, maxAttempts) }),
+    ...(backoff !== undefined && { backoff: checkBackoff(`${path}.backoff.`, backoff) }),
+  };
 }
 
 /** @throws {InvalidOptionError} unless it can be a key of the inbox table as it is */

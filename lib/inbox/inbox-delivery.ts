@@ -2,25 +2,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
 import type { InboxKey } from '../persistence/inbox-statements';
-import type { ConcurrencyGate } from '../transaction/concurrency-gate';
 import { describe, keptMessage, type Delivery, type IdentifiedDelivery } from './delivery';
-import type { FailurePolicy } from './failure-policy';
+import { anonymousKey, type FailurePolicy } from './failure-policy';
+import type { Handling } from './handling';
 import { Hold } from './held-work';
 import type { InboxStore } from './inbox-store';
-import type { Attempt, InboxTransaction } from './inbox-transaction';
+import type { InboxTransaction } from './inbox-transaction';
+import { KeyQueues } from './key-queues';
 import { fingerprintOf, readMessageId } from './message-id';
+import type { MessageKeeper } from './message-keeper';
 import { MissingMessageIdError } from './missing-message-id.error';
 import { NotCountedError } from './not-counted.error';
+import { readOrderingKey } from './ordering-key';
+import { OrderingKeyError } from './ordering-key.error';
 import type { Pauses } from './pauses';
 import { ack, reject, requeue, type Settlement } from './settlement';
 import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { SuspectsLane } from './suspects-lane';
-
-/** Reruns at once after serialization failures and deadlocks, uncounted. */
-const MAX_CONFLICTS = 5;
-
-/** A handler under which the connection dies this often in a row is what kills it. */
-const MAX_LOST_CONNECTIONS = 5;
 
 /** The pause before a delivery that comes during a shutdown goes back, so that it does not come again at once. */
 const SHUTDOWN_PAUSE = 500;
@@ -28,12 +26,11 @@ const SHUTDOWN_PAUSE = 500;
 export interface InboxDeliveryParts {
   readonly store: InboxStore;
   readonly transaction: InboxTransaction;
+  readonly handling: Handling;
+  readonly keeper: Pick<MessageKeeper, 'storeOpen'>;
   readonly failures: FailurePolicy;
-  readonly gate: ConcurrencyGate;
   readonly lane: SuspectsLane;
   readonly pauses: Pauses;
-  /** Deliveries without an outcome until a message is dead. */
-  readonly maxAttempts: number;
   readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
 }
 
@@ -52,10 +49,15 @@ export interface InboxDeliveryParts {
  *
  * Serialization failures and deadlocks begin again with 2. at once, uncounted. When the database is away, the delivery is
  * held and goes on where it was when it is back.
+ *
+ * With `processing: 'deferred'` a delivery is only stored as open, in a commit that it shares with others, and acked. A row
+ * past `seen` is left alone, so a duplicate never touches what is open, running or done. The same is done with a message
+ * whose ordering key has an open one. What the table owns is handled by the processor (see inbox-processor.ts).
  */
 export class InboxDelivery {
   private readonly logger = new Logger('Inbox');
   private readonly warned = new Set<string>();
+  private readonly keys = new KeyQueues();
 
   constructor(private readonly parts: InboxDeliveryParts) {}
 
@@ -65,8 +67,15 @@ export class InboxDelivery {
       if (this.parts.pauses.isStopping) await delay(SHUTDOWN_PAUSE, undefined, { signal: abort });
       this.parts.pauses.assertRunning();
       const identified = this.identify(delivery);
-      return identified ? await this.settleIdentified(identified, abort) : reject;
+      if (!identified) return reject;
+      if (delivery.policy.processing === 'deferred') return await this.store(identified);
+      const key = identified.orderingKey;
+      const queue = key === undefined ? undefined : JSON.stringify([delivery.policy.consumer, key]);
+      // A failed one is kept before the next of its key has its turn, and that one is stored behind it.
+      return await this.keys.run(queue, () => this.settleIdentified(identified, abort));
     } catch (error) {
+      // Another attempt would end in the same way.
+      if (error instanceof OrderingKeyError) return this.settleFailure(withoutOrder(delivery), error);
       if (!(error instanceof ShuttingDownError) && !abort.aborted) throw error;
       this.logger.debug(`A message for ${delivery.policy.consumer} goes back to its queue: shutting down`);
       return requeue;
@@ -80,10 +89,12 @@ export class InboxDelivery {
    * @param counted how often the message was redelivered, where that is known already
    */
   async settleFailure(delivery: Delivery, error: unknown, counted?: number): Promise<Settlement> {
-    const transient = this.parts.transaction.isTransient(error);
-    const policy = transient ? { ...delivery.policy, onFailure: 'requeue' as const } : delivery.policy;
+    const blameless = this.parts.transaction.isTransient(error);
+    // A message that is kept leaves the broker, which does not count its deliveries then.
+    const again = blameless && delivery.policy.onFailure !== 'retry';
+    const policy = again ? { ...delivery.policy, onFailure: 'requeue' as const } : delivery.policy;
     try {
-      const identified = this.identify({ ...delivery, policy });
+      const identified = this.identify(withoutOrder({ ...delivery, policy }), orderingKeyOf(delivery));
       if (!identified) return reject;
       const { key } = identified;
       let deliveries = counted ?? 0;
@@ -92,7 +103,7 @@ export class InboxDelivery {
         if (typeof outcome !== 'number') return outcome;
         deliveries = outcome;
       }
-      return await this.parts.failures.apply(identified, error, deliveries);
+      return await this.parts.failures.apply(identified, { error, deliveries, blameless });
     } catch (unexpected) {
       if (!(unexpected instanceof ShuttingDownError)) throw unexpected;
       return requeue;
@@ -101,41 +112,64 @@ export class InboxDelivery {
 
   private async settleIdentified(delivery: IdentifiedDelivery, abort: AbortSignal): Promise<Settlement> {
     const { key, message } = delivery;
+    const { handling } = this.parts;
     let deliveries = 0;
+    const { isJoined } = handling;
     const handle = () => {
       const counted = { ...delivery, attempt: Math.max(delivery.attempt, deliveries) };
-      return this.parts.transaction.isJoined
-        ? this.join(counted, deliveries, abort)
-        : this.handle(counted, abort);
+      return isJoined ? handling.join(counted, abort) : handling.run(counted, abort);
     };
     const suspect = async (key: InboxKey) => {
-      const outcome = await (this.parts.transaction.isJoined
-        ? this.countJoined(delivery, key)
-        : this.count(delivery, key));
+      const outcome = await (isJoined ? this.countJoined(delivery, key) : this.count(delivery, key));
       if (typeof outcome !== 'number') return outcome;
       deliveries = outcome;
       return handle();
     };
     const outcome =
       key && message.fields.redelivered ? await this.parts.lane.run(() => suspect(key)) : await handle();
-    // Outside of the lane: a pause before a requeue must not hold up the other suspects.
-    return outcome.kind === 'failed'
-      ? this.parts.failures.apply(delivery, outcome.error, deliveries)
-      : outcome;
+    switch (outcome.kind) {
+      case 'handled':
+        return { kind: 'ack', value: outcome.value, ...(outcome.provisional && { provisional: true }) };
+      case 'duplicate':
+        return this.skip(delivery);
+      case 'behind':
+        return this.store(delivery);
+      case 'failed':
+        // The application's transaction has to roll back first; the failure policy comes after its end, when golevelup hands
+        // the error over.
+        if (isJoined) return { kind: 'throw', error: outcome.error, deliveries };
+        // Outside of the lane: a pause before a requeue must not hold up the other suspects.
+        return this.parts.failures.apply(delivery, { error: outcome.error, deliveries });
+      default:
+        return outcome;
+    }
   }
 
-  private identify(delivery: Delivery): IdentifiedDelivery | undefined {
+  /** The table owns the message from here on. */
+  private async store(delivery: IdentifiedDelivery): Promise<Settlement> {
+    const { policy, message, orderingKey } = delivery;
+    const key = delivery.key ?? anonymousKey(policy.consumer);
+    const kept = keptMessage(key, message, orderingKey);
+    const hold = new Hold(this.parts.pauses, this.logger, `the ${describe(delivery)}`);
+    return (await hold.insist(() => this.parts.keeper.storeOpen(kept))) ? ack() : this.skip(delivery);
+  }
+
+  private identify(
+    delivery: Delivery,
+    orderingKey: string | undefined = readOrderingKey(delivery),
+  ): IdentifiedDelivery | undefined {
     const { policy, message } = delivery;
     const attempt = message.fields.redelivered ? 2 : 1;
     try {
       const id = readMessageId(message, policy.messageId);
       if (id !== undefined)
-        return { ...delivery, attempt, key: { consumer: policy.consumer, messageId: id } };
-      if (policy.onMissingId === 'process') return this.unprotected({ ...delivery, attempt });
+        return { ...delivery, attempt, orderingKey, key: { consumer: policy.consumer, messageId: id } };
+      if (policy.onMissingId === 'process') return this.unprotected({ ...delivery, attempt, orderingKey });
       if (policy.onMissingId === 'reject') throw new MissingMessageIdError(policy.consumer);
       return {
         ...delivery,
         attempt,
+        orderingKey,
         key: { consumer: policy.consumer, messageId: fingerprintOf(message) },
       };
     } catch (error) {
@@ -176,7 +210,8 @@ export class InboxDelivery {
     key: InboxKey,
     run: <T>(work: () => Promise<T>) => Promise<T> = this.insisting(delivery),
   ): Promise<number | Settlement> {
-    const { store, pauses, maxAttempts, alarm } = this.parts;
+    const { store, pauses, alarm } = this.parts;
+    const { maxAttempts } = delivery.policy;
     pauses.assertRunning();
     const count = await run(() => store.countRedelivery(key));
     if (count === undefined) return this.skip(delivery);
@@ -186,7 +221,7 @@ export class InboxDelivery {
       (error =
         `Given up after ${count} deliveries. ` +
         (last ?? 'No error was recorded: the process may have died while it was handled.'));
-    const message = keptMessage(key, delivery.message);
+    const message = keptMessage(key, delivery.message, delivery.orderingKey);
     if (await run(() => store.bury(message, reason))) {
       this.logger.error(`The ${describe(delivery)} is dead: given up after ${count} deliveries.`);
       const { exchange, routingKey } = message;
@@ -200,65 +235,22 @@ export class InboxDelivery {
     return (work) => hold.insist(work);
   }
 
-  /** Steps 2 to 4, as often as it takes. */
-  private async handle(
-    delivery: IdentifiedDelivery,
-    abort: AbortSignal,
-  ): Promise<Settlement | { kind: 'failed'; error: unknown }> {
-    const { gate, transaction, pauses } = this.parts;
-    const hold = new Hold(pauses, this.logger, `the ${describe(delivery)}`);
-    let conflicts = 0;
-    let lost = 0;
-    let uncertain: Extract<Attempt, { kind: 'database' }> | undefined;
-    for (;;) {
-      const attempt = await gate.run(async () => {
-        pauses.assertRunning();
-        return transaction.run(uncertain ? skippingDuplicates(delivery) : delivery, abort);
-      });
-      switch (attempt.kind) {
-        case 'handled':
-          return ack(attempt.value);
-        case 'duplicate':
-          // The commit whose answer was lost has taken place after all.
-          return uncertain ? ack(uncertain.value) : this.skip(delivery);
-        case 'failed':
-          return attempt;
-        case 'conflict':
-          conflicts += 1;
-          if (conflicts > MAX_CONFLICTS) return { kind: 'failed', error: attempt.error };
-          await pauses.wait(Math.random() * 10 * 2 ** conflicts);
-          break;
-        case 'database':
-          if (attempt.during === 'commit') uncertain = attempt;
-          if (attempt.during === 'handler') lost += 1;
-          if (lost > MAX_LOST_CONNECTIONS) return { kind: 'failed', error: attempt.error };
-          await hold.wait(attempt.error);
-      }
-    }
-  }
-
-  /**
-   * Once, in a savepoint of the application's transaction. What fails is thrown, so that the application's transaction can
-   * roll back too; the failure policy comes after its end, when golevelup hands the error over.
-   */
-  private async join(
-    delivery: IdentifiedDelivery,
-    deliveries: number,
-    abort: AbortSignal,
-  ): Promise<Settlement> {
-    const attempt = await this.parts.transaction.run(delivery, abort);
-    if (attempt.kind === 'handled') return { kind: 'ack', value: attempt.value, provisional: true };
-    if (attempt.kind === 'duplicate') return this.skip(delivery);
-    return { kind: 'throw', error: attempt.error, deliveries };
-  }
-
   private skip(delivery: IdentifiedDelivery): Settlement {
     this.logger.debug(`The ${describe(delivery)} is a duplicate; it is only acked.`);
     return ack();
   }
 }
 
-/** What is done then was done by this very delivery, so `pass` is not meant. */
-function skippingDuplicates(delivery: IdentifiedDelivery): IdentifiedDelivery {
-  return { ...delivery, policy: { ...delivery.policy, onDuplicate: 'skip' } };
+/** Where the key decides nothing any more, and must not get in the way. */
+function withoutOrder(delivery: Delivery): Delivery {
+  return { ...delivery, policy: { ...delivery.policy, orderingKey: undefined } };
+}
+
+/** Of a delivery that has failed: what cannot be decoded has none. */
+function orderingKeyOf(delivery: Delivery): string | undefined {
+  try {
+    return readOrderingKey(delivery);
+  } catch {
+    return undefined;
+  }
 }

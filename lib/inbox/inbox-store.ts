@@ -9,6 +9,7 @@ export type InboxStatus = 'seen' | 'open' | 'in_progress' | 'done' | 'dead';
 /** What is read of a row when it matters why it cannot be taken. */
 export interface InboxRow {
   readonly status: InboxStatus;
+  readonly attempts: number;
   readonly last_error: string | null;
 }
 
@@ -36,13 +37,23 @@ export class InboxStore {
     return this.dialect.inbox.take(runner, key);
   }
 
+  /** P1 step 8, in the handler's transaction. @returns false when it is not ours any more */
+  takeKept(runner: QueryRunner, key: InboxKey, token: string): Promise<boolean> {
+    return this.dialect.inbox.takeKept(runner, key, token);
+  }
+
+  /** Whether the table owns a message with this ordering key, as the runner's transaction sees it. */
+  isKeyOpen(runner: QueryRunner, consumer: string, orderingKey: string): Promise<boolean> {
+    return this.dialect.inbox.isKeyOpen(runner, consumer, orderingKey);
+  }
+
   /** The row as the runner's transaction sees it. */
   find(runner: QueryRunner, { consumer, messageId }: InboxKey): Promise<InboxRow | null> {
     return runner.manager.findOne(
       this.table as EntitySchema<InboxRow & { consumer: string; message_id: string }>,
       {
         where: { consumer, message_id: messageId },
-        select: { status: true, last_error: true },
+        select: { status: true, attempts: true, last_error: true },
       },
     );
   }
@@ -73,7 +84,8 @@ export class InboxStore {
   }
 }
 
-function errorText(error: unknown): string {
+/** What is written of an error: with its stack, where it has one. */
+export function errorText(error: unknown): string {
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   // No database takes a NUL character in a text.
   return text.slice(0, MAX_ERROR_LENGTH).replaceAll('\0', '\\0');

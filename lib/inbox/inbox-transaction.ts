@@ -18,6 +18,8 @@ export type Attempt =
   | { readonly kind: 'handled'; readonly value: unknown }
   /** Rolled back, nothing was done: the message is settled already. */
   | { readonly kind: 'duplicate' }
+  /** Rolled back, nothing was done: the table owns an open message with the same ordering key. */
+  | { readonly kind: 'behind'; readonly error: Error }
   /** The message's own fault, or the handler's: rolled back. */
   | { readonly kind: 'failed'; readonly error: unknown }
   /** Serialization failure or deadlock: rolled back, and as good as never begun. */
@@ -31,6 +33,9 @@ export type Step = 'begin' | 'take' | 'handler' | 'commit';
 /** Rolls the transaction back without a failure. */
 class Duplicate extends Error {}
 
+/** Rolls the transaction back: it is not the message's turn. */
+class Behind extends Error {}
+
 /** The connection is gone, whatever the handler has made of it. */
 class ConnectionGone extends Error {
   constructor(override readonly cause: unknown) {
@@ -41,7 +46,8 @@ class ConnectionGone extends Error {
 /**
  * One try, steps 2 to 4 of the protocol (see inbox-delivery.ts):
  *
- * 2. Begin, and *take* the row as the first statement. A concurrent copy waits here until the first one ends.
+ * 2. Begin, and *take* the row as the first statement. A concurrent copy waits here until the first one ends. A row that
+ *    the table owns is taken under the token of its claim.
  * 3. Run the handler inside. What it answers with a `Nack` is not kept.
  * 4. Commit. That the transaction is still alive is checked by the transaction bridge.
  */
@@ -75,6 +81,7 @@ export class InboxTransaction {
       const runner = manager.queryRunner as QueryRunner;
       progress.step = 'take';
       const duplicate = await this.takeUnlessCut(delivery, runner, abort);
+      await this.assertNotBehind(delivery, runner);
       progress.step = 'handler';
       const value = await this.handle(delivery, runner, duplicate, abort);
       Object.assign(progress, { step: 'commit', value });
@@ -89,10 +96,20 @@ export class InboxTransaction {
 
   /** @returns whether it is a duplicate that is handled all the same */
   private async take(delivery: TransactionalWork, runner: QueryRunner): Promise<boolean> {
-    const { key, policy } = delivery;
+    const { key, policy, claim } = delivery;
+    if (key && claim) {
+      if (await this.store.takeKept(runner, key, claim.token)) return false;
+      throw new Duplicate();
+    }
     if (!key || (await this.store.take(runner, key))) return false;
     if (policy.onDuplicate === 'pass' && (await this.store.find(runner, key))?.status === 'done') return true;
     throw new Duplicate();
+  }
+
+  private async assertNotBehind(delivery: TransactionalWork, runner: QueryRunner): Promise<void> {
+    const { key, orderingKey, claim } = delivery;
+    if (!key || orderingKey === undefined || claim) return;
+    if (await this.store.isKeyOpen(runner, key.consumer, orderingKey)) throw new Behind();
   }
 
   private async handle(
@@ -144,6 +161,7 @@ export class InboxTransaction {
 
   private judge(error: unknown, during: Step, value: unknown): Attempt {
     if (error instanceof Duplicate) return { kind: 'duplicate' };
+    if (error instanceof Behind) return { kind: 'behind', error };
     if (error instanceof ShuttingDownError) throw error;
     if (error instanceof ConnectionGone) return { kind: 'database', error: error.cause, during };
     if (this.dialect.isRetryable(error)) return { kind: 'conflict', error };

@@ -1,12 +1,16 @@
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
-import type { ResolvedInboxOptions } from '../inbox-outbox.options';
+import type { OnFailure, Processing, ResolvedInboxOptions } from '../inbox-outbox.options';
 import type { Dialect } from '../persistence/dialect';
 import type { InboxOutboxTables } from '../persistence/tables';
 import { ConcurrencyGate } from '../transaction/concurrency-gate';
 import { CutOff } from '../transaction/cut-off';
 import type { Transactions } from '../transaction/transactions';
+import { checkRetention } from '../message/retention';
+import { createRetryPolicy } from '../message/retry-policy';
+import type { IntervalRegistry } from '../scheduling/named-interval';
+import { Backlog } from './backlog';
 import type { HandlerPolicy } from './delivery';
 import { FailurePolicy } from './failure-policy';
 import type { IdempotentMetadata } from './idempotent.metadata';
@@ -14,6 +18,11 @@ import { InboxDelivery } from './inbox-delivery';
 import { InboxService } from './inbox.service';
 import { InboxStore } from './inbox-store';
 import { InboxTransaction } from './inbox-transaction';
+import { Handling } from './handling';
+import { InboxProcessor } from './inbox-processor';
+import type { KeptRun } from './kept-run';
+import { KeptStore } from './kept-store';
+import { MessageKeeper } from './message-keeper';
 import type { Pauses } from './pauses';
 import type { RunningDeliveries } from './running-deliveries';
 import type { SuspectsLane } from './suspects-lane';
@@ -32,6 +41,16 @@ export interface InboxSettings {
   readonly gate: ConcurrencyGate;
   /** Told of messages that have become dead. */
   readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
+  readonly scheduler: IntervalRegistry;
+  /** For the names of jobs; `undefined` for the default data source. */
+  readonly jobName: string | undefined;
+}
+
+/** What all inboxes of an application share. */
+export interface SharedParts {
+  readonly lane: SuspectsLane;
+  readonly pauses: Pauses;
+  readonly running: RunningDeliveries;
 }
 
 /** The inbox of one data source. Made by {@link Inboxes}, which holds what all of them share. */
@@ -40,42 +59,85 @@ export class Inbox {
   readonly store: InboxStore;
   readonly deliveries: InboxDelivery;
   readonly service: InboxService;
+  /** Handles what the table owns. */
+  readonly processor: InboxProcessor;
+  /** Runs of messages that the table owns, by the message that they are for. */
+  readonly runs = new WeakMap<object, KeptRun>();
 
   constructor(
     private readonly settings: InboxSettings,
-    shared: { readonly lane: SuspectsLane; readonly pauses: Pauses; readonly running: RunningDeliveries },
+    shared: SharedParts,
   ) {
-    const { name, dataSource, transactions, tables, dialect, options, gate, alarm } = settings;
-    const { maxConcurrentHandlers: limit, maxAttempts } = options;
+    const { name, dataSource, transactions, tables, dialect, options, alarm } = settings;
+    const { maxConcurrentHandlers: limit } = options;
+    const { pauses } = shared;
     const cutOff = new CutOff(dataSource, dialect, new Logger('Inbox'));
     this.name = name;
     this.store = new InboxStore(dataSource, tables.inbox, dialect);
-    const common = {
-      ...shared,
-      store: this.store,
-      transaction: new InboxTransaction(this.store, transactions, dialect, cutOff),
-      gate: limit === undefined ? gate : new ConcurrencyGate(limit, gate),
-    };
+    const kept = new KeptStore(dataSource, dialect, this.store, () => this.processor.consumers);
+    const backlog = new Backlog(kept, options.maxBacklog, pauses);
+    const keeper = new MessageKeeper(kept, backlog, (delay) => this.processor.notify(delay));
+    const gate = limit === undefined ? settings.gate : new ConcurrencyGate(limit, settings.gate);
+    const transaction = new InboxTransaction(this.store, transactions, dialect, cutOff);
+    const handling = new Handling({ transaction, gate, pauses });
+    const common = { ...shared, store: this.store, transaction, gate, alarm };
     this.deliveries = new InboxDelivery({
       ...common,
-      failures: new FailurePolicy(this.store, shared.pauses),
-      maxAttempts,
-      alarm,
+      handling,
+      keeper,
+      failures: new FailurePolicy(this.store, keeper, pauses, alarm),
+    });
+    this.processor = new InboxProcessor({
+      name: settings.jobName,
+      scheduler: settings.scheduler,
+      store: kept,
+      running: shared.running,
+      gate,
+      run: { ...shared, store: kept, handling, transaction, alarm, runs: this.runs },
+      pollInterval: options.pollInterval,
+      lease: options.lease,
     });
     this.service = new InboxService({ ...common, dataSource, timeout: options.timeout });
   }
 
-  /** @param concreteClass the class of the instance, which inherits the method perhaps */
-  policyOf({ propertyKey, options }: IdempotentMetadata, concreteClass: { name: string }): HandlerPolicy {
+  /**
+   * @param concreteClass the class of the instance, which inherits the method perhaps
+   * @throws {InvalidOptionError} when messages would be forgotten before their last run
+   */
+  policyOf(
+    { propertyKey, options }: IdempotentMetadata,
+    concreteClass: { name: string },
+    isRpc: boolean,
+  ): HandlerPolicy {
     const defaults = this.settings.options;
+    const processing = options.processing ?? (isRpc ? 'inline' : defaults.processing);
+    const maxAttempts = options.retry?.maxAttempts ?? defaults.maxAttempts;
+    const backoff = { ...defaults.backoff, ...options.retry?.backoff };
+    const owner = `${concreteClass.name}.${propertyKey}`;
+    if (options.retry) checkRetention(defaults, { maxAttempts, backoff }, `the option retry of ${owner}`);
     return {
-      consumer: options.consumer ?? `${concreteClass.name}.${propertyKey}`,
+      consumer: options.consumer ?? owner,
       messageId: options.messageId,
       onMissingId: options.onMissingId ?? defaults.onMissingId,
-      onDuplicate: options.onDuplicate ?? defaults.onDuplicate,
-      onFailure: options.onFailure ?? defaults.onFailure,
+      onDuplicate: options.onDuplicate ?? (processing === 'deferred' ? 'skip' : defaults.onDuplicate),
+      processing,
+      orderingKey: options.orderingKey,
+      onFailure: onFailureOf(options.onFailure, defaults.onFailure, { isRpc, processing }),
+      maxAttempts,
+      retry: createRetryPolicy(maxAttempts, backoff),
       timeout: options.timeout ?? defaults.timeout,
       isolationLevel: options.isolationLevel,
     };
   }
+}
+
+function onFailureOf(
+  own: OnFailure | undefined,
+  general: OnFailure,
+  { isRpc, processing }: { readonly isRpc: boolean; readonly processing: Processing },
+): OnFailure {
+  if (own) return own;
+  if (processing === 'deferred') return 'retry';
+  // A request that is kept would be answered to nobody.
+  return isRpc && general === 'retry' ? 'reject' : general;
 }

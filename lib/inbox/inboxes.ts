@@ -14,11 +14,7 @@ export class Inboxes {
 
   /** Has to be done before the handlers are looked for, which is in `onModuleInit`. */
   open(settings: InboxSettings): Inbox {
-    const inbox = new Inbox(settings, {
-      lane: this.lane,
-      pauses: this.pauses,
-      running: this.running,
-    });
+    const inbox = new Inbox(settings, { lane: this.lane, pauses: this.pauses, running: this.running });
     this.byName.set(settings.name, inbox);
     return inbox;
   }

@@ -1,13 +1,7 @@
-import type { HandlerPolicy } from './delivery';
-import type { InboundMessage } from './inbound-message';
 import type { Inbox } from './inbox';
+import type { KeptHandler } from './kept-handler';
 
 /** An `@Idempotent()` handler that golevelup will call. */
-export interface RegisteredHandler {
-  /** Class and method. */
-  readonly name: string;
+export interface RegisteredHandler extends KeptHandler {
   readonly inbox: Inbox;
-  readonly policy: HandlerPolicy;
-  /** Decodes a message's body as golevelup does. */
-  readonly decode: (message: InboundMessage) => unknown;
 }

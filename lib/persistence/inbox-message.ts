@@ -22,8 +22,9 @@ export interface KeptMessage extends InboxKey {
 export interface ClaimedInboxMessage extends KeptMessage {
   /** Position in the order of storing, as text. */
   readonly seq: string;
-  /** Runs that have failed so far, and runs that were counted because they may have killed their process. */
+  /** Runs that have failed so far, and runs that never came back, as far as they were counted. */
   readonly attempts: number;
+  readonly lastError: string | null;
   /** Somebody claimed it before and never came back: it may be what killed the process. */
   readonly suspect: boolean;
 }

@@ -59,7 +59,8 @@ const claimSql = (sql: SqlTemplate): string =>
   SELECT c.{seq}::text AS "seq", c.{consumer} AS "consumer", c.{message_id} AS "messageId",
     coalesce(c.{exchange}, '') AS "exchange", coalesce(c.{routing_key}, '') AS "routingKey",
     c.{redelivered} AS "redelivered", coalesce(c.{body}, ''::bytea) AS "body", c.{headers} AS "headers",
-    c.{properties} AS "properties", c.{ordering_key} AS "orderingKey", c.{attempts} AS "attempts", c.suspect AS "suspect"
+    c.{properties} AS "properties", c.{ordering_key} AS "orderingKey", c.{attempts} AS "attempts", c.{last_error} AS "lastError",
+    c.suspect AS "suspect"
   FROM claimed AS c ORDER BY c.{seq}`);
 
 /** $1 token, $2 lease in milliseconds, $3 consumers, $4 message ids. */

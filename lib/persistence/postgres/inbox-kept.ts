@@ -69,7 +69,7 @@ const storeOpenSql = (sql: SqlTemplate): string =>
     $9::text[]) WITH ORDINALITY
     AS m (consumer, message_id, exchange, routing_key, redelivered, body, headers, properties, ordering_key, place)
   ORDER BY m.place
-  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'open', {attempts} = 0, ${COPY}
+  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'open', ${COPY}
   WHERE i.{status} = 'seen'
   RETURNING {consumer} AS "consumer", {message_id} AS "messageId"`);
 

@@ -158,13 +158,31 @@ describe('The tables in the database', () => {
       ...key,
       exchange: '',
       routingKey: '',
+      redelivered: false,
       body: Buffer.of(0),
       headers: null,
       properties: null,
+      orderingKey: 'k',
     };
     expect(await inbox.bury(runner, kept, 'x')).toBe(false);
     expect(await inbox.bury(runner, { ...kept, messageId: 'n' }, 'x')).toBe(true);
+    expect(await inbox.keep(runner, kept, { attempts: 1, error: 'x', delay: 0 })).toBe(false);
     expect(await inbox.deleteDone(runner, 0, 10)).toBe(1);
+    expect(await inbox.storeOpen(runner, [kept])).toEqual([key]);
+    expect(await inbox.isKeyOpen(runner, 'c', 'k')).toBe(true);
+    expect(await inbox.anyKeptDue(runner, ['c'])).toBe(true);
+    expect(await inbox.backlog(runner, 10)).toBe(1);
+    expect(await inbox.waitingConsumers(runner, ['other'], 0)).toEqual(['c']);
+    const claim = randomUUID();
+    const request = { token: claim, lease: 0, limit: 1, consumers: ['c'] };
+    expect(await inbox.claimKept(runner, request)).toMatchObject([{ messageId: 'm', suspect: false }]);
+    expect(await inbox.renewKept(runner, claim, 0, [key])).toBe(1);
+    expect(await inbox.countSuspect(runner, key, claim)).toBe(1);
+    expect(await inbox.releaseKept(runner, key, claim, { delay: 0, suspect: true })).toBe(true);
+    expect(await inbox.claimKept(runner, request)).toMatchObject([{ messageId: 'm', suspect: true }]);
+    expect(await inbox.failKept(runner, { key, token: claim, attempts: 2, error: 'x', next: 0 })).toBe(true);
+    expect(await inbox.claimKept(runner, request)).toMatchObject([{ attempts: 2, suspect: false }]);
+    expect(await inbox.takeKept(runner, key, claim)).toBe(true);
 
     const taken = await lock.take(runner, 'l', 'me', 1_000);
     expect(await lock.extend(runner, 'l', 'me', taken!.fence, 1_000)).toBeDefined();

@@ -22,7 +22,9 @@ const subscribe = (queue = 'q') => RabbitSubscribe({ queue, queueOptions: { dead
 function fakeInboxes(...names: string[]): Inboxes {
   const inboxes = new Inboxes();
   const policyOf = RealInbox.prototype.policyOf.bind({ settings: { options: resolveOptions().inbox } });
-  const known = new Map(names.map((name) => [name, { name, policyOf } as unknown as Inbox]));
+  const known = new Map(
+    names.map((name) => [name, { name, policyOf, processor: { add: () => undefined } } as unknown as Inbox]),
+  );
   return Object.assign(inboxes, { byName: known });
 }
 

@@ -79,7 +79,10 @@ describe('@Idempotent()', () => {
     ['messageId', 'id'],
     ['onMissingId', 'ignore'],
     ['onDuplicate', 'fail'],
-    ['onFailure', 'retry'],
+    ['onFailure', 'again'],
+    ['processing', 'later'],
+    ['orderingKey', 'key'],
+    ['retry', 5],
     ['timeout', '0s'],
     ['timeout', 'soon'],
     ['isolationLevel', 'serializable'],
@@ -88,6 +91,16 @@ describe('@Idempotent()', () => {
   ])('refuses %s: %p, by name and with the value', (option, value) => {
     expect(() => evaluate({ [option]: value })).toThrow(InvalidOptionError);
     expect(() => evaluate({ [option]: value })).toThrow(`@Idempotent(Consumer.handle).${option}`);
+  });
+
+  it('refuses options that contradict each other, and bad ones of the retry', () => {
+    const deferred = { processing: 'deferred' };
+    expect(() => evaluate({ ...deferred, onFailure: 'reject' })).toThrow('Consumer.handle).onFailure');
+    expect(() => evaluate({ ...deferred, onDuplicate: 'pass' })).toThrow('Consumer.handle).onDuplicate');
+    expect(() => evaluate({ ...deferred, onFailure: 'retry', onDuplicate: 'skip' })).not.toThrow();
+    expect(() => evaluate({ retry: { maxAttempts: 0 } })).toThrow('Consumer.handle).retry.maxAttempts');
+    expect(() => evaluate({ retry: { backoff: { factor: 0 } } })).toThrow('.retry.backoff.factor');
+    expect(() => evaluate({ retry: { attempts: 3 } })).toThrow('.retry.attempts');
   });
 
   it('refuses options that are no object, and takes undefined for left out', () => {

@@ -1,0 +1,201 @@
+import { Logger } from '@nestjs/common';
+import { Claim } from '../claiming/claim';
+import { WakeUp } from '../outbox/wake-up';
+import type { ClaimedInboxMessage } from '../persistence/inbox-message';
+import { NamedInterval, type IntervalRegistry } from '../scheduling/named-interval';
+import { within } from '../timing/within';
+import type { ConcurrencyGate } from '../transaction/concurrency-gate';
+import type { KeptHandler } from './kept-handler';
+import { KeptRun, type KeptRunParts, type RunEnd } from './kept-run';
+import type { KeptStore } from './kept-store';
+import type { RunningDeliveries } from './running-deliveries';
+
+/** Milliseconds before a claim is tried again that the database has refused. */
+const DATABASE_PAUSE = 500;
+
+/** Milliseconds that messages of somebody else's consumers may be due before that is worth a warning, and how often to look. */
+const OVERDUE = 60_000;
+
+export interface InboxProcessorParts {
+  /** Of the data source, where it has one. */
+  readonly name: string | undefined;
+  readonly scheduler: IntervalRegistry;
+  readonly store: KeptStore;
+  readonly running: RunningDeliveries;
+  readonly gate: Pick<ConcurrencyGate, 'size'>;
+  readonly run: KeptRunParts;
+  /** Milliseconds. */
+  readonly pollInterval: number;
+  /** Milliseconds. */
+  readonly lease: number;
+}
+
+/** How many runs ended in which way. */
+export type ProcessCounts = Record<RunEnd, number>;
+
+/**
+ * Handles the messages that the inbox table owns: those that are deferred, and those that have failed. It is a named interval
+ * in the `SchedulerRegistry` (`inbox-processor`), and works in every instance that has handlers: claims exclude each
+ * other. It is woken as soon as something was stored by this process.
+ *
+ * 1. Look whether anything is due: one EXISTS. After a claim that was full that is known already.
+ * 2. Claim as many as there is room for, of this instance's consumers only: while a new version is rolled out the old one
+ *    leaves alone what it does not know. Twice as many as may run at once, so that the next is there when one has ended; those
+ *    that wait are renewed.
+ * 3. Run each (see kept-run.ts), going on with 1. when half of the room is free, or when an ordering key has become free.
+ * 4. Nothing is due and nothing runs: wait for the next poll or wake-up.
+ *
+ * Everything runs in the async context of the constructor, whoever wakes it from within whatever transaction.
+ */
+export class InboxProcessor {
+  private readonly logger = new Logger('InboxProcessor');
+  private readonly interval: NamedInterval;
+  private readonly wakeUp = new WakeUp();
+  private readonly handlers = new Map<string, KeptHandler>();
+  private readonly warned = new Set<string>();
+  private readonly capacity: number;
+  private inFlight = 0;
+  private loop: Promise<void> | undefined;
+  private stopping = false;
+  private outage = false;
+  private lookedForOthers = performance.now();
+
+  constructor(private readonly parts: InboxProcessorParts) {
+    const { name, scheduler, pollInterval, gate } = parts;
+    const jobName = name ? `inbox-processor:${name}` : 'inbox-processor';
+    this.interval = new NamedInterval(scheduler, jobName, pollInterval, () => this.wake());
+    this.capacity = 2 * gate.size;
+  }
+
+  /** Has to be done before the start. */
+  add(handler: KeptHandler): void {
+    this.handlers.set(handler.policy.consumer, handler);
+  }
+
+  /** Whose messages it handles. */
+  get consumers(): string[] {
+    return [...this.handlers.keys()];
+  }
+
+  /**
+   * Without a handler it does nothing.
+   *
+   * @throws Error when the `SchedulerRegistry` has another interval of this name
+   */
+  start(): void {
+    if (this.handlers.size === 0 || this.interval.active) return;
+    this.interval.start();
+    this.wake();
+  }
+
+  /**
+   * Something was stored that is due after so many milliseconds. What is due later than the next poll is found by that.
+   */
+  notify(delay = 0): void {
+    if (!this.interval.active || delay >= this.parts.pollInterval) return;
+    if (delay === 0) this.wake();
+    else this.interval.outside(() => setTimeout(() => this.wake(), delay).unref());
+  }
+
+  /**
+   * No claim from here on; what was claimed and has not begun is given back, or will be when the application drains its
+   * handlers. May be called twice; never rejects.
+   *
+   * @param timeout milliseconds to wait for a claim that is under way
+   */
+  async stop(timeout: number): Promise<void> {
+    this.stopping = true;
+    this.interval.stop();
+    this.wakeUp.request();
+    if (this.loop) await within(timeout, this.loop);
+  }
+
+  private wake(): void {
+    if (this.stopping || !this.interval.active) return;
+    this.wakeUp.request();
+    this.loop ??= this.interval.outside(() => this.work().finally(() => this.ended()));
+  }
+
+  private ended(): void {
+    this.loop = undefined;
+    // It came after the last look.
+    if (this.isWoken()) this.wake();
+  }
+
+  /** Never rejects. */
+  private async work(): Promise<void> {
+    let moreIsDue = false;
+    while (!this.stopping && this.interval.active) {
+      const room = this.capacity - this.inFlight;
+      if (this.wakeUp.take() || room >= this.capacity / 2) {
+        moreIsDue = room > 0 && (await this.claimGuarded(room, moreIsDue)) === room;
+        if (moreIsDue) continue;
+      }
+      if (this.inFlight === 0 && !this.isWoken()) return;
+      await this.wakeUp.wait();
+    }
+  }
+
+  private isWoken(): boolean {
+    if (!this.wakeUp.take()) return false;
+    this.wakeUp.request();
+    return true;
+  }
+
+  /** @returns how many were claimed */
+  private async claimGuarded(room: number, moreIsDue: boolean): Promise<number> {
+    try {
+      const claimed = moreIsDue || (await this.parts.store.anythingDue()) ? await this.claim(room) : 0;
+      if (this.outage) this.logger.log('Kept messages can be claimed again');
+      this.outage = false;
+      await this.lookForOthers();
+      return claimed;
+    } catch (error) {
+      if (!this.outage) this.logger.error(`Kept messages cannot be claimed, trying again: ${String(error)}`);
+      this.outage = true;
+      this.notifyLater();
+      return 0;
+    }
+  }
+
+  private notifyLater(): void {
+    setTimeout(() => this.wake(), DATABASE_PAUSE).unref();
+  }
+
+  private async claim(limit: number): Promise<number> {
+    const { store, lease } = this.parts;
+    const claim = await Claim.take<ClaimedInboxMessage>(store, { lease, limit }, this.logger);
+    if (!claim) return 0;
+    for (const row of claim.messages) this.begin(claim, row);
+    return claim.messages.length;
+  }
+
+  private begin(claim: Claim<ClaimedInboxMessage>, row: ClaimedInboxMessage): void {
+    const { running, run } = this.parts;
+    const handler = this.handlers.get(row.consumer) as KeptHandler;
+    this.inFlight++;
+    void running
+      .track((abort) =>
+        new KeptRun(row, claim.token, () => claim.leave(row), handler, abort, run).run(this.stopping),
+      )
+      .then(() => {
+        this.inFlight--;
+        // The next of its key can be claimed; and below half of the room it is worth to claim.
+        if (row.orderingKey !== null || this.inFlight <= this.capacity / 2) this.wakeUp.request();
+      });
+  }
+
+  /** What a consumer waits for that no instance has any more would wait in silence. */
+  private async lookForOthers(): Promise<void> {
+    if (performance.now() - this.lookedForOthers < OVERDUE) return;
+    this.lookedForOthers = performance.now();
+    for (const consumer of await this.parts.store.waitingConsumers(OVERDUE)) {
+      if (this.warned.has(consumer)) continue;
+      this.warned.add(consumer);
+      this.logger.warn(
+        `Messages for the consumer "${consumer}" have been due for more than a minute, and this instance has no such ` +
+          'handler: they wait until an instance has it. Was it renamed? Then keep the name with the option consumer.',
+      );
+    }
+  }
+}

@@ -1,0 +1,117 @@
+import type { DataSource, QueryRunner } from 'typeorm';
+import type { ClaimStore } from '../claiming/claim';
+import type { Dialect } from '../persistence/dialect';
+import type { ClaimedInboxMessage, InboxKey, KeptMessage } from '../persistence/inbox-message';
+import type { FailedRun } from '../persistence/kept-inbox-statements';
+import { ownTransaction } from '../transaction/own-work';
+import { errorText, type InboxStore } from './inbox-store';
+
+/** The module's own statements never wait for ever; whoever needs them tries again. Milliseconds. */
+const LIMITS = { statementTimeout: 10_000, lockTimeout: 5_000 };
+
+/** Serialization failures and deadlocks say nothing about the work itself: the transaction is simply run again. */
+const RERUNS = 5;
+
+/** What became of a message that was to be kept. */
+export type Keeping =
+  /** Milliseconds until its next run. */
+  | { readonly kind: 'open'; readonly delay: number }
+  | { readonly kind: 'dead'; readonly attempts: number }
+  /** Another copy has settled it. */
+  | { readonly kind: 'settled' };
+
+/** The messages that the inbox table of one data source owns. Each method commits in a short transaction of its own. */
+export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly dialect: Pick<Dialect, 'inbox' | 'isRetryable'>,
+    private readonly rowsOf: Pick<InboxStore, 'find'>,
+    /** Whose messages are claimed. */
+    private readonly consumers: () => readonly string[],
+  ) {}
+
+  /**
+   * P1 step 6, policy `retry`.
+   *
+   * @param used attempts that this failure uses up: 0 when its delivery was counted before, or when nobody is to blame
+   * @param schedule by the number of attempts
+   */
+  keep(
+    message: KeptMessage,
+    error: unknown,
+    used: 0 | 1,
+    schedule: (attempts: number) => number | 'dead',
+  ): Promise<Keeping> {
+    return this.own(async (runner) => {
+      const row = await this.rowsOf.find(runner, message);
+      const attempts = Number(row?.attempts ?? 0) + used;
+      const next = schedule(attempts);
+      if (next === 'dead') {
+        const buried = await this.dialect.inbox.bury(runner, message, errorText(error));
+        return buried ? { kind: 'dead', attempts } : { kind: 'settled' };
+      }
+      const failure = { attempts, error: errorText(error), delay: next };
+      const kept = await this.dialect.inbox.keep(runner, message, failure);
+      return kept ? { kind: 'open', delay: next } : { kind: 'settled' };
+    });
+  }
+
+  /** @returns the keys that were stored; the others are duplicates */
+  storeOpen(messages: readonly KeptMessage[]): Promise<InboxKey[]> {
+    return this.own((runner) => this.dialect.inbox.storeOpen(runner, messages));
+  }
+
+  anythingDue(): Promise<boolean> {
+    return this.own((runner) => this.dialect.inbox.anyKeptDue(runner, this.consumers()));
+  }
+
+  /** P1 step 7. In the order of storing. */
+  claim(request: { token: string; lease: number; limit: number }): Promise<ClaimedInboxMessage[]> {
+    const consumers = this.consumers();
+    return this.own((runner) => this.dialect.inbox.claimKept(runner, { ...request, consumers }));
+  }
+
+  renew(token: string, lease: number, messages: readonly InboxKey[]): Promise<number> {
+    return this.own((runner) => this.dialect.inbox.renewKept(runner, token, lease, messages));
+  }
+
+  /** @returns its attempts then, or `undefined` when it is not ours any more */
+  countSuspect(key: InboxKey, token: string): Promise<number | undefined> {
+    return this.own((runner) => this.dialect.inbox.countSuspect(runner, key, token));
+  }
+
+  /** Done without a handler's transaction. @returns false when it is not ours any more */
+  finish(key: InboxKey, token: string): Promise<boolean> {
+    return this.own((runner) => this.dialect.inbox.takeKept(runner, key, token));
+  }
+
+  /** P1 step 9. @returns false when it is not ours any more */
+  fail(run: Omit<FailedRun, 'error'> & { readonly error: unknown }): Promise<boolean> {
+    return this.own((runner) => this.dialect.inbox.failKept(runner, { ...run, error: errorText(run.error) }));
+  }
+
+  /** @returns false when it is not ours any more */
+  release(key: InboxKey, token: string, suspect: boolean): Promise<boolean> {
+    return this.own((runner) => this.dialect.inbox.releaseKept(runner, key, token, { delay: 0, suspect }));
+  }
+
+  /** @returns how many messages are open, counted up to `limit` */
+  backlog(limit: number): Promise<number> {
+    return this.own((runner) => this.dialect.inbox.backlog(runner, limit));
+  }
+
+  /** @returns other consumers, whose messages have been due for so many milliseconds */
+  waitingConsumers(overdue: number): Promise<string[]> {
+    return this.own((runner) => this.dialect.inbox.waitingConsumers(runner, this.consumers(), overdue));
+  }
+
+  private async own<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    for (let reruns = RERUNS; ; reruns--) {
+      try {
+        return await ownTransaction(this.dataSource, LIMITS, work);
+      } catch (error) {
+        if (reruns === 0 || !this.dialect.isRetryable(error)) throw error;
+      }
+    }
+  }
+}
