@@ -96,7 +96,7 @@ export class Application {
         onError: (step, error) => this.logger.error(`Shutdown: ${step} failed: ${String(error)}`),
       },
       this.shutdownTimeout,
-    );
+    ).then(() => this.endSignals());
     return this.stopped;
   }
 
@@ -128,6 +128,10 @@ export class Application {
     this.registrations.set(dataSourceName, registration);
     this.shutdownTimeout = Math.max(this.shutdownTimeout, options.shutdownTimeout);
     return registration;
+  }
+
+  private async endSignals(): Promise<void> {
+    await Promise.all([...this.registrations.values()].map((each) => each.endSignals()));
   }
 
   private async verify(): Promise<void> {

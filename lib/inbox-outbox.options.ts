@@ -53,8 +53,16 @@ export interface OutboxOptions {
   dispatch?: 'leader' | 'competing' | 'off';
   /** Whether `publish()` outside a transaction throws. Default true; with false it writes on its own. */
   requireTransaction?: boolean;
-  /** How often to look for due messages where no wake-up came. Default `'1s'`. */
+  /**
+   * How often to look for due messages where no wake-up came. Default `'1s'`. While nothing happens and wake-ups of other
+   * processes arrive, only every fifth time; never later than this after a planned date.
+   */
   pollInterval?: Duration;
+  /**
+   * How other processes learn of new messages: `'notify'` (default): by PostgreSQL's NOTIFY after the commit, on one
+   * connection more than the pool's for each process; `'poll'`: at their next poll, which finds everything in any case.
+   */
+  wakeUp?: 'notify' | 'poll';
   /** Messages claimed at once, 1 to 10,000. Default 500. */
   batchSize?: number;
   /** Messages on the wire without a confirm, 1 to 10,000. Default 500. */
@@ -175,6 +183,7 @@ export interface ResolvedOutboxOptions {
   readonly dispatch: 'leader' | 'competing' | 'off';
   readonly requireTransaction: boolean;
   readonly pollInterval: number;
+  readonly wakeUp: 'notify' | 'poll';
   readonly batchSize: number;
   readonly maxInFlight: number;
   readonly lease: number;
@@ -229,6 +238,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     'dispatch',
     'requireTransaction',
     'pollInterval',
+    'wakeUp',
     'batchSize',
     'maxInFlight',
     'lease',
@@ -260,6 +270,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     dispatch: oneOf('outbox.dispatch', options.dispatch ?? 'leader', ['leader', 'competing', 'off']),
     requireTransaction: oneOf('outbox.requireTransaction', options.requireTransaction ?? true, [true, false]),
     pollInterval: timer('outbox.pollInterval', options.pollInterval ?? '1s', 10),
+    wakeUp: oneOf('outbox.wakeUp', options.wakeUp ?? 'notify', ['notify', 'poll']),
     batchSize: integer('outbox.batchSize', options.batchSize ?? 500, 1, 10_000),
     maxInFlight: integer('outbox.maxInFlight', options.maxInFlight ?? 500, 1, 10_000),
     lease,

@@ -12,6 +12,7 @@ import { DEFAULT_DATA_SOURCE } from './injection-tokens';
 import { LockService } from './locking/lock.service';
 import { LockStore } from './locking/lock-store';
 import { OutboxCleaner } from './outbox/outbox-cleaner';
+import { OutboxSignals } from './outbox/outbox-signals';
 import { OutboxDispatcher } from './outbox/outbox-dispatcher';
 import { OutboxService } from './outbox/outbox.service';
 import { OutboxStore } from './outbox/outbox-store';
@@ -48,6 +49,7 @@ export class Registration {
   private readonly alarm: DeadLetterAlarm;
   private readonly processor: InboxProcessor;
   private readonly transport: RabbitMqTransport;
+  private readonly signals: OutboxSignals | undefined;
   private readonly cleaners: readonly { start(): void; stop(): Promise<void> }[];
   private readonly dialect: Dialect;
   private readonly undoBridge: () => void;
@@ -86,7 +88,9 @@ export class Registration {
       transport: this.transport,
       options: options.outbox,
       logger: new Logger('OutboxDispatcher'),
+      hears: () => this.signals?.arrive === true,
     });
+    this.signals = this.createSignals();
     this.outbox = new OutboxService({
       dataSource,
       transactions: this.transactions,
@@ -96,7 +100,10 @@ export class Registration {
         return options.outbox.serializer ?? connection()?.configuration.serializer;
       },
       propagateContext: options.outbox.propagateContext,
-      notify: () => this.dispatcher.notify(),
+      notify: () => {
+        this.dispatcher.notify();
+        this.signals?.send();
+      },
     });
     const gate = ConcurrencyGate.ofPool(dataSource, options.inbox.maxConcurrentHandlers);
     const inbox = inboxes.open({
@@ -149,6 +156,7 @@ export class Registration {
   }
 
   start(): void {
+    this.signals?.start();
     this.dispatcher.start();
     this.processor.start();
     for (const cleaner of this.cleaners) cleaner.start();
@@ -166,9 +174,26 @@ export class Registration {
     await this.transport.close();
   }
 
+  /** After the handlers, whose last commits other processes should hear of. Never rejects. */
+  async endSignals(): Promise<void> {
+    await this.signals?.close();
+  }
+
   /** The data source is as it was before. */
   dispose(): void {
     this.undoBridge();
+    void this.endSignals();
+  }
+
+  private createSignals(): OutboxSignals | undefined {
+    const { dispatch, wakeUp } = this.settings.options.outbox;
+    const { openSignals } = this.dialect;
+    if (wakeUp === 'poll' || !openSignals) return undefined;
+    return new OutboxSignals({
+      open: openSignals,
+      onSignal: dispatch === 'off' ? undefined : () => this.dispatcher.notify(),
+      logger: new Logger('OutboxSignals'),
+    });
   }
 
   /** Whether a second registration for the same data source asks for the same. */

@@ -11,6 +11,7 @@ import { type IntervalRegistry, NamedInterval } from '../scheduling/named-interv
 import { within } from '../timing/within';
 import type { Transport } from '../transport/transport';
 import { DispatchPass, type PassResult } from './dispatch-pass';
+import { IdlePolls } from './idle-polls';
 import { noCounts } from './outbox-batch';
 import { OutboxStore } from './outbox-store';
 import { Postponements } from './postponements';
@@ -27,6 +28,8 @@ export interface OutboxDispatcherDependencies {
   readonly retry?: RetryPolicy;
   /** Told of messages that have become dead. Default: nobody is. */
   readonly alarm?: Pick<DeadLetterAlarm, 'raise'>;
+  /** Whether other processes are certainly heard when they write. Default: they are not. */
+  readonly hears?: () => boolean;
   /** Of the data source, where it has one: part of the names of the job and the lock. */
   readonly name?: string;
 }
@@ -51,6 +54,7 @@ const LAST_WORDS = 2_000;
  * - Never two passes at once in a process. A wake-up during a pass is seen by that pass.
  * - A pass that fails (database away) is logged once per outage and tried again after 300 ms.
  * - After trouble with the broker there is a pause, doubled each time up to 5 s and ended by the broker's return.
+ * - While nothing happens polls are left out (see idle-polls.ts).
  * - Everything runs in the async context of the constructor, whoever calls `notify()` from within whatever transaction.
  */
 export class OutboxDispatcher {
@@ -61,6 +65,7 @@ export class OutboxDispatcher {
   private readonly logger: LoggerService;
   private readonly wakeUp = new WakeUp();
   private readonly postponements = new Postponements();
+  private readonly idlePolls: IdlePolls;
   private pass: DispatchPass | undefined;
   private running: Promise<PassResult> | undefined;
   private stopped: Promise<void> | undefined;
@@ -80,7 +85,8 @@ export class OutboxDispatcher {
     const { retryIf } = options;
     this.retry =
       use.retry ?? createRetryPolicy(options.maxAttempts, options.backoff, { retryIf, logger: this.logger });
-    this.interval = new NamedInterval(use.scheduler, jobName, options.pollInterval, () => this.poll());
+    this.interval = new NamedInterval(use.scheduler, jobName, options.pollInterval, () => this.tick());
+    this.idlePolls = new IdlePolls({ ...options, hears: use.hears ?? (() => false) });
     const wanted = () => this.running !== undefined || this.interval.active;
     this.leader = new Leader(new LockStore(use), jobName, options.lease, this.logger, wanted);
   }
@@ -121,9 +127,14 @@ export class OutboxDispatcher {
 
   /** Something was committed: look now and not at the next poll. Cheap, and many calls make one pass. Never throws. */
   notify(): void {
+    this.idlePolls.awake();
     // Who does not lead would ask for the lock with each commit; it does so with each poll.
     if (this.follows) return;
     this.wake();
+  }
+
+  private tick(): void {
+    if (!this.idlePolls.mayRest) this.poll();
   }
 
   private poll(): void {
@@ -179,7 +190,10 @@ export class OutboxDispatcher {
 
   private async perform(pass: DispatchPass): Promise<PassResult> {
     try {
-      return await pass.run();
+      const result = await pass.run();
+      if (!wasIdle(result)) this.idlePolls.awake();
+      else if (this.idlePolls.quiet) this.idlePolls.rest(await this.store.untilNextDate());
+      return result;
     } finally {
       // A single pass, or one during which a user has deleted the interval: nothing would work under this leadership.
       if (!this.interval.active && !this.stopped) await this.leader.resign();
@@ -229,4 +243,9 @@ export class OutboxDispatcher {
     }
     await within(LAST_WORDS, this.leader.resign());
   }
+}
+
+/** Nothing was due, and this process was the one to look. */
+function wasIdle({ end, ...counts }: PassResult): boolean {
+  return end === 'idle' && Object.values(counts).every((count) => count === 0);
 }

@@ -39,6 +39,11 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
     return (await look(this.sweep.after)) || (this.sweep.startOver() && (await look(this.sweep.after)));
   }
 
+  /** @returns milliseconds until the next planned date; `undefined` when nothing is planned */
+  untilNextDate(): Promise<number | undefined> {
+    return this.inTransaction((runner) => this.use.dialect.outbox.untilNextDate(runner));
+  }
+
   /** Sorted by sequence. */
   async claim(request: Pick<ClaimRequest, 'token' | 'lease' | 'limit'>): Promise<ClaimedMessage[]> {
     const claimed = await this.claimNext(request);

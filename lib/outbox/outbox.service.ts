@@ -110,10 +110,11 @@ export class OutboxService {
     try {
       transactions.afterCommit(notify, { manager });
     } catch (error) {
-      // The commit of this transaction cannot be seen from here; the next poll finds the message.
       const isUnseen =
         error instanceof AfterCommitUnsupportedError || error instanceof TransactionRequiredError;
       if (!isUnseen) throw error;
+      // The commit of this transaction cannot be seen from here; the next poll finds the message, and none is left out.
+      notify();
     }
   }
 }

@@ -2,6 +2,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import type { InboxStatements } from './inbox-statements';
 import type { LockStatements } from './lock-statements';
 import type { OutboxStatements } from './outbox-statements';
+import type { OpenSignals } from './signals';
 import type { InboxOutboxTables } from './tables';
 
 /** Everything in which a database family differs from the others. One folder beside this file implements it. */
@@ -12,6 +13,8 @@ export interface Dialect {
   readonly outbox: OutboxStatements;
   readonly inbox: InboxStatements;
   readonly lock: LockStatements;
+  /** How processes tell each other of new messages in the outbox; left out where the database has no way to. */
+  readonly openSignals?: OpenSignals;
 
   /** The DDL of the three tables, statement by statement, with the data source's names. */
   createTablesSql(): string[];

@@ -114,6 +114,9 @@ export interface OutboxStatements {
    */
   anythingDue(runner: QueryRunner, after?: string): Promise<boolean>;
 
+  /** @returns milliseconds until the next planned date, negative when it has passed; `undefined` when nothing is planned */
+  untilNextDate(runner: QueryRunner): Promise<number | undefined>;
+
   /** P3, steps 2–4, inside a READ COMMITTED transaction of the caller's. Sorted by sequence. */
   claim(runner: QueryRunner, request: ClaimRequest): Promise<ClaimedMessage[]>;
 

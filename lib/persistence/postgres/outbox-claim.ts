@@ -29,6 +29,12 @@ const anythingDueSql = (sql: SqlTemplate): string =>
     false
   ) AS due`);
 
+/** The first entry of an index. */
+const untilNextDateSql = (sql: SqlTemplate): string =>
+  sql(`
+  SELECT (extract(epoch FROM o.{available_at} - statement_timestamp()) * 1000)::float8::text AS "until"
+  FROM {} AS o WHERE o.{status} = 'scheduled' ORDER BY o.{available_at} LIMIT 1`);
+
 /**
  * P3, step 2: one claim at a time. In a statement of its own: inside the claim it would not help, because the snapshot is
  * older than the lock. Without it claimers would also pick the same rows and come back with few. The memory is for the set
@@ -136,8 +142,11 @@ const START = '0';
 
 type ClaimedRow = Omit<ClaimedMessage, 'createdAt'> & { readonly createdAt: string };
 
-export function outboxClaim(sql: SqlTemplate): Pick<OutboxStatements, 'anythingDue' | 'claim' | 'renew'> {
+export function outboxClaim(
+  sql: SqlTemplate,
+): Pick<OutboxStatements, 'anythingDue' | 'untilNextDate' | 'claim' | 'renew'> {
   const anythingDue = anythingDueSql(sql);
+  const untilNextDate = untilNextDateSql(sql);
   const mutex = mutexSql(sql);
   const promote = promoteSql(sql);
   const claim = claimSql(sql, { haltOnDead: false });
@@ -147,6 +156,11 @@ export function outboxClaim(sql: SqlTemplate): Pick<OutboxStatements, 'anythingD
     async anythingDue(runner, after = START) {
       const [row] = await rows<{ due: boolean }>(runner, anythingDue, [after]);
       return row?.due === true;
+    },
+
+    async untilNextDate(runner) {
+      const [row] = await rows<{ until: string }>(runner, untilNextDate);
+      return row && Number(row.until);
     },
 
     async claim(runner, { token, lease, limit, after = START, haltOnDead = false }) {

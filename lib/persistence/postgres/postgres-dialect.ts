@@ -12,6 +12,7 @@ import { outboxClaim } from './outbox-claim';
 import { outboxCleanup } from './outbox-cleanup';
 import { outboxInsert } from './outbox-insert';
 import { outboxSettle } from './outbox-settle';
+import { postgresSignals } from './signals';
 
 /** PostgreSQL 13 and newer. Each statement has its SQL, and the reason for it, in a file of its own. */
 export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
@@ -29,6 +30,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
     },
     inbox: { ...inboxDeliveries(inbox), ...inboxKeeping(inbox), ...inboxClaims(inbox) },
     lock: lockStatements(lock),
+    openSignals: postgresSignals(dataSource, outbox),
     createTablesSql: () => createTablesSql(dataSource, tables),
     dropTablesSql: () => [inbox('DROP TABLE {}'), outbox('DROP TABLE {}')],
     serverVersion,

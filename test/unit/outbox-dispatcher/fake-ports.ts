@@ -61,6 +61,13 @@ export class FakeDatabase {
   readonly outbox: OutboxStatements = {
     insert: () => Promise.reject(new Error('not used')),
     anythingDue: () => this.call('anythingDue', () => this.due().length > 0),
+    untilNextDate: () =>
+      this.call('untilNextDate', () => {
+        const dates = this.open
+          .filter(({ status }) => status === 'scheduled')
+          .map(({ due }) => due - Date.now());
+        return dates.length === 0 ? undefined : Math.min(...dates);
+      }),
     claim: (_runner: QueryRunner, { token, lease, limit }: ClaimRequest) =>
       this.call('claim', () => {
         const now = Date.now();
