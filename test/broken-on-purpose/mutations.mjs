@@ -3,6 +3,7 @@
  *
  * - `guarantee`: its number in the design, or what it is about
  * - `file`, `replace`, `with`: the text to find (exactly once) and what it becomes
+ * - `also` (optional): more of these in the same file, where one safeguard alone is enough
  * - `test`: arguments for Jest, best one file and one `-t` name
  * - `why`: what goes wrong in the field when the code is like that
  * - `fails` (optional): what the failing test must say, where a test could also fail for another reason
@@ -127,6 +128,46 @@ export const mutations = [
     with: "UPDATE {} AS o SET {claim_token} = NULL, {claimed_until} = NULL, {status} = 'scheduled', {available_at} = clock_timestamp() + ${milliseconds('p.delay')}",
     test: ['test/integration/outbox-dispatch/unanswered.spec.ts', '-t', 'G8'],
     why: 'a message without an answer waits for its next try without holding back what is behind it in its key',
+  },
+  {
+    guarantee: 'G8',
+    file: 'lib/persistence/postgres/outbox-claim.ts',
+    replace: 'await runner.query(mutex);',
+    with: 'void mutex;',
+    also: [
+      {
+        replace: " AND o.{status} = 'ready' AND ${free('o')}\n    FOR UPDATE OF o SKIP LOCKED",
+        with: '\n    FOR UPDATE OF o SKIP LOCKED',
+      },
+    ],
+    test: [
+      'test/integration/persistence/claim-order.spec.ts',
+      '-t',
+      'G8: keep the order when claims are slow',
+    ],
+    why: 'no mutex: two claims at once see the same messages, and the second takes what the first has settled since',
+  },
+  {
+    guarantee: 'G8',
+    file: 'lib/outbox/outbox-batch.ts',
+    replace: 'keyOf: (message) => message.orderingKey,',
+    with: 'keyOf: () => null,',
+    test: ['test/integration/g8/g8.spec.ts'],
+    why: 'several messages of a key in flight: one that the broker refuses is overtaken by the next',
+  },
+  {
+    guarantee: 'G8',
+    file: 'lib/persistence/postgres/outbox-insert.ts',
+    replace: '    CROSS JOIN locked\n',
+    with: '',
+    also: [
+      {
+        replace: 'RETURNING o.{message_id} AS "messageId"`);',
+        with: 'RETURNING o.{message_id} AS "messageId", (SELECT count(*) FROM locked)`);',
+      },
+    ],
+    test: ['test/integration/g8/g8.spec.ts'],
+    why: 'the lock of a key is taken after the sequence value is drawn, as in the VALUES form: not the order of the commits',
   },
   {
     guarantee: 'wake-up',

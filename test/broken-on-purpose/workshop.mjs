@@ -19,19 +19,20 @@ export class Workshop {
   }
 
   /** Applies the mutation, does the work, and takes it back. */
-  async withMutation({ file, replace, with: replacement }, work) {
+  async withMutation({ file, also = [], ...first }, work) {
     const path = join(this.folder, file);
     const original = await readFile(path, 'utf8').catch(() => undefined);
     if (original === undefined) throw new MutationError(`there is no ${file}`);
-    const found = original.split(replace).length - 1;
-    if (found !== 1) throw new MutationError(`the text occurs ${found} times in ${file}, not once`);
-    if (replace === replacement) throw new MutationError('the mutation changes nothing');
-    try {
+    let broken = original;
+    for (const { replace, with: replacement } of [first, ...also]) {
+      const found = broken.split(replace).length - 1;
+      if (found !== 1) throw new MutationError(`the text occurs ${found} times in ${file}, not once`);
+      if (replace === replacement) throw new MutationError('the mutation changes nothing');
       // A function, because a string may hold $ patterns.
-      await writeFile(
-        path,
-        original.replace(replace, () => replacement),
-      );
+      broken = broken.replace(replace, () => replacement);
+    }
+    try {
+      await writeFile(path, broken);
       return await work();
     } finally {
       await writeFile(path, original);
