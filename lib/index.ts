@@ -71,6 +71,7 @@ export { InvalidOptionError } from './message/invalid-option.error';
 export { NonRetryableError } from './message/non-retryable.error';
 export { DuplicateMessageError } from './persistence/duplicate-message.error';
 export { InboxOutboxSchemaError } from './persistence/schema.error';
+export { ServerTooOldError } from './persistence/server-too-old.error';
 export { UnsupportedDatabaseError } from './persistence/unsupported-database.error';
 export { AfterCommitUnsupportedError } from './transaction/after-commit-unsupported.error';
 export { BridgeIncompatibleError } from './transaction/bridge-incompatible.error';

@@ -1,6 +1,7 @@
 import type { DataSource } from 'typeorm';
 import type { Dialect } from './dialect';
 import { InboxOutboxSchemaError } from './schema.error';
+import { ServerTooOldError } from './server-too-old.error';
 import type { InboxOutboxTables } from './tables';
 
 /** @throws {InboxOutboxSchemaError} when the data source does not know the module's entities */
@@ -24,7 +25,7 @@ export function verifyEntities(
  * Compares the tables in the database with what the statements need.
  *
  * @throws {InboxOutboxSchemaError} naming every missing table and column
- * @throws {Error} for a server that is too old
+ * @throws {ServerTooOldError}
  */
 export async function verifySchema(
   dataSource: DataSource,
@@ -35,9 +36,7 @@ export async function verifySchema(
   try {
     const version = await dialect.serverVersion(runner);
     if (!version.supported) {
-      throw new Error(
-        `InboxOutboxModule needs ${dialect.minimumServer} or newer; the server is ${version.text}.`,
-      );
+      throw new ServerTooOldError(dialect.minimumServer, `the server is ${version.text}`);
     }
     const existing = await dialect.existingColumns(runner);
     const problems: string[] = [];

@@ -170,6 +170,22 @@ export const mutations = [
     why: 'the lock of a key is taken after the sequence value is drawn, as in the VALUES form: not the order of the commits',
   },
   {
+    guarantee: 'C28',
+    file: 'lib/persistence/postgres/execute.ts',
+    replace: "if (!sql.includes('SKIP LOCKED') || !REFUSED.has",
+    with: "if (sql.includes('SKIP LOCKED') && REFUSED.has(String((error as { code?: unknown }).code))) return { records: [], affected: 0, raw: [] };\n    if (!REFUSED.has",
+    test: ['test/integration/outbox-dispatch/skip-locked.spec.ts', '-t', 'is told of as an error'],
+    why: 'a server that refuses SKIP LOCKED looks like one with nothing to do',
+  },
+  {
+    guarantee: 'G10',
+    file: 'lib/persistence/postgres/outbox-cleanup.ts',
+    replace: "WHERE {status} = 'sent' AND {deduplication_key} IS NULL AND {settled_at} <",
+    with: 'WHERE {deduplication_key} IS NULL AND {created_at} <',
+    test: ['test/integration/outbox-dispatch/cleanup.spec.ts', '-t', 'C55'],
+    why: 'retention counted from the creation, and of every row: what was never sent is deleted',
+  },
+  {
     guarantee: 'wake-up',
     file: 'lib/outbox/outbox.service.ts',
     replace: '      this.notifyAfterCommit(active);',

@@ -1,18 +1,14 @@
 import type { QueryRunner } from 'typeorm';
 import type { SqlTemplate } from '../table-names';
 import { rows } from './execute';
-
-/** The number of PostgreSQL 13, as `server_version_num` has it. */
-const MINIMUM = 130_000;
-
-export const MINIMUM_SERVER = 'PostgreSQL 13';
+import { MINIMUM_SERVER_NUMBER } from './minimum-server';
 
 export async function serverVersion(runner: QueryRunner): Promise<{ text: string; supported: boolean }> {
   const [row] = await rows<{ text: string; number: string }>(
     runner,
     `SELECT current_setting('server_version') AS text, current_setting('server_version_num') AS number`,
   );
-  return { text: `PostgreSQL ${row?.text}`, supported: Number(row?.number) >= MINIMUM };
+  return { text: `PostgreSQL ${row?.text}`, supported: Number(row?.number) >= MINIMUM_SERVER_NUMBER };
 }
 
 /** Empty when there is no such table: `to_regclass` then answers null. */

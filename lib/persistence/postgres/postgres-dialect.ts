@@ -1,13 +1,14 @@
 import type { DialectFactory } from '../dialect';
 import { sqlTemplate } from '../table-names';
 import { cancelStatement } from './cancel-statement';
-import { MINIMUM_SERVER, columnsOf, serverVersion } from './catalog';
+import { columnsOf, serverVersion } from './catalog';
 import { createTablesSql } from './ddl';
 import { isConnectionFault, isRetryable } from './errors';
 import { inboxDeliveries } from './inbox';
 import { inboxClaims } from './inbox-claim';
 import { inboxKeeping } from './inbox-kept';
 import { lockStatements } from './lock';
+import { MINIMUM_SERVER } from './minimum-server';
 import { outboxClaim } from './outbox-claim';
 import { outboxCleanup } from './outbox-cleanup';
 import { outboxInsert } from './outbox-insert';

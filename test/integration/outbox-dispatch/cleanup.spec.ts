@@ -40,7 +40,7 @@ describe('Cleaning the outbox', () => {
       (row) => row.message_id,
     );
 
-  it('G10: deletes only what was sent before the retention; open, claimed, planned and dead rows stay however old', async () => {
+  it('G10, C55: deletes only what was sent before the retention; open, claimed, planned and dead rows stay however old', async () => {
     await database.query(
       `INSERT INTO outbox_message (message_id, exchange, routing_key, body, status, created_at, available_at, settled_at,
          claim_token, claimed_until, attempts, deduplication_key)
@@ -51,13 +51,14 @@ describe('Cleaning the outbox', () => {
          ('claimed', 'ready', interval '-40 days', NULL, NULL),
          ('planned', 'scheduled', interval '60 days', NULL, NULL),
          ('dead', 'dead', interval '-40 days', interval '-30 days', NULL),
+         ('dead today', 'dead', interval '-40 days', interval '0', NULL),
          ('sent today', 'sent', interval '-40 days', interval '-1 hour', NULL),
          ('sent 8 days ago', 'sent', interval '-40 days', interval '-8 days', NULL),
          ('sent 8 days ago, key', 'sent', interval '-40 days', interval '-8 days', 'k')
        ) AS t (id, status, due, settled, key)`,
     );
     expect(await cleaner(7 * DAY).runOnce()).toBe(true);
-    expect(await ids()).toEqual(['claimed', 'dead', 'open', 'planned', 'sent today']);
+    expect(await ids()).toEqual(['claimed', 'dead', 'dead today', 'open', 'planned', 'sent today']);
   });
 
   it('without a retention it still forgets rows that were kept for their deduplication key, after a day', async () => {
