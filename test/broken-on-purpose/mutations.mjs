@@ -219,6 +219,23 @@ export const mutations = [
     fails: /Expected length: 3/,
   },
   {
+    guarantee: 'C40',
+    file: 'lib/persistence/postgres/lock.ts',
+    replace: 'await rows<RawLockRow>(runner, take, [name, owner, atMostFor]);',
+    with: "await rows<RawLockRow>(runner, take.replaceAll('clock_timestamp()', `to_timestamp(${Date.now() / 1000})`), [name, owner, atMostFor]);",
+    test: ['test/integration/locking/clocks.spec.ts', '-t', 'leaders that resign'],
+    why: 'a lock is judged by the clock of each process, so one that is ahead takes what another holds',
+  },
+  {
+    guarantee: 'G9',
+    file: 'lib/transaction/concurrency-gate.ts',
+    replace: 'const RESERVE = 2;',
+    with: 'const RESERVE = 0;',
+    test: ['test/integration/locking/busy-pool.spec.ts'],
+    why: 'handlers take every connection, and the leader cannot renew its lock',
+    fails: /renewals for three leases/,
+  },
+  {
     guarantee: 'G9',
     file: 'lib/locking/lock-store.ts',
     replace: 'if (grant) void this.giveBackUnanswered(grant, atMostFor);',

@@ -14,6 +14,7 @@ import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
 import { waitFor } from '../../support/wait-for';
 import { openOutboxTable, type OutboxTable, RecordingLogger } from '../outbox-dispatch/outbox-table';
+import { lockRow } from './lock-row';
 
 describe('The lock on the database', () => {
   let database: TestDatabase;
@@ -40,13 +41,7 @@ describe('The lock on the database', () => {
     await database?.close();
   });
 
-  const held = async (name: string) => {
-    const [row] = await database.query(
-      "SELECT lock_until > clock_timestamp() AT TIME ZONE 'UTC' AS held, fence::text, locked_by FROM shedlock WHERE name = $1",
-      [name],
-    );
-    return row;
-  };
+  const held = (name: string) => lockRow(database, name);
   const lead = async (name: string, lease: number) => {
     const leader = new Leader(locks, name, lease, logger);
     return { leader, lock: await leader.tryLead() };
@@ -65,8 +60,8 @@ describe('The lock on the database', () => {
   });
 
   it('is kept for as long as it is wanted, far beyond its lease, and tells nobody that it is lost', async () => {
-    const { leader, lock } = await lead('job', 3_000);
-    await delay(4_500); // one and a half leases
+    const { leader, lock } = await lead('job', 2_000);
+    await delay(3_000); // one and a half leases
     expect(lock?.held).toBe(true);
     expect(lock?.signal.aborted).toBe(false);
     expect(await leader.tryLead()).toBe(lock);
@@ -89,7 +84,7 @@ describe('The lock on the database', () => {
     const taken = await waitFor('the take-over', () => locks.take('job', newLockOwner(), 5_000));
     expect(await locks.extend(grant!, 5_000)).toBeUndefined();
     expect(await locks.release(grant!)).toBe(false);
-    expect(await held('job')).toMatchObject({ held: true, locked_by: taken.owner, fence: taken.fence });
+    expect(await held('job')).toMatchObject({ held: true, owner: taken.owner, fence: BigInt(taken.fence) });
   });
 
   it('C41: a lock that somebody else has taken is reported by the signal', async () => {
@@ -99,9 +94,9 @@ describe('The lock on the database', () => {
     );
     await waitFor('the signal', () => lock!.signal.aborted);
     expect(lock?.held).toBe(false);
-    expect(await held('job')).toMatchObject({ locked_by: 'another host' });
+    expect(await held('job')).toMatchObject({ owner: 'another host' });
     await lock?.release();
-    expect(await held('job')).toMatchObject({ held: true, locked_by: 'another host' });
+    expect(await held('job')).toMatchObject({ held: true, owner: 'another host' });
   });
 
   it('a row that was deleted by hand while held is lost, and can be taken again', async () => {
@@ -112,22 +107,12 @@ describe('The lock on the database', () => {
     await leader.resign();
   });
 
-  it('a database that does not answer: the signal fires before the lock has ended there', async () => {
-    const { lock } = await lead('job', 5_000);
-    proxy.hold('up');
-    await waitFor('the signal', () => lock!.signal.aborted, { interval: 5 });
-    expect(await held('job')).toMatchObject({ held: true });
-    expect(lock?.held).toBe(false);
-    proxy.resume();
-    await lock?.release();
-  });
-
   it('a database that refuses connections for less than the lease costs nothing but a warning', async () => {
-    const { leader, lock } = await lead('job', 4_000);
+    const { leader, lock } = await lead('job', 3_000);
     await proxy.refuse();
     await waitFor('a renewal that fails', () => logger.count(/could not be extended/));
     await proxy.accept();
-    await delay(4_000); // beyond the lease that was granted
+    await delay(3_000); // beyond the lease that was granted
     expect(lock?.held).toBe(true);
     expect(lock?.signal.aborted).toBe(false);
     await leader.resign();
@@ -154,48 +139,6 @@ describe('The lock on the database', () => {
     await expect(locks.take('x'.repeat(65), newLockOwner(), 1_000)).rejects.toThrow(/too long/);
     await proxy.refuse();
     await expect(locks.take('job', newLockOwner(), 1_000)).rejects.toThrow();
-  });
-
-  it('C41: a Java ShedLock that holds the row is respected and taken over from, and takes over from us', async () => {
-    await database.query(
-      `INSERT INTO shedlock (name, lock_until, locked_at, locked_by)
-       VALUES ('job', timezone('utc', now()) + interval '2 s', timezone('utc', now()), 'java')`,
-    );
-    expect((await lead('job', 500)).lock).toBeUndefined();
-    const ours = await waitFor('ours', () => locks.take('job', newLockOwner(), 100));
-    // Its statement raises no fence: ownership is the token as well.
-    await waitFor(
-      'java to take it',
-      async () =>
-        (
-          await database.query(
-            `UPDATE shedlock SET lock_until = timezone('utc', now()) + interval '5 s', locked_at = timezone('utc', now()),
-           locked_by = 'java' WHERE name = 'job' AND lock_until <= timezone('utc', clock_timestamp()) RETURNING name`,
-          )
-        ).length,
-    );
-    expect(await locks.extend(ours, 1_000)).toBeUndefined();
-    expect(await locks.release(ours)).toBe(false);
-    expect(await held('job')).toMatchObject({ held: true, locked_by: 'java' });
-  });
-
-  it('eight that compete for two locks never work at the same time', async () => {
-    const counters = { a: 0, b: 0 };
-    const round = async (name: 'a' | 'b') => {
-      const grant = await waitFor('the lock', () => locks.take(name, newLockOwner(), 10_000), {
-        interval: 1,
-      });
-      const read = counters[name];
-      await delay(1);
-      counters[name] = read + 1;
-      await locks.release(grant);
-    };
-    await Promise.all(
-      Array.from({ length: 8 }, async (_, n) => {
-        for (let i = 0; i < 15; i++) await round((n + i) % 2 ? 'a' : 'b');
-      }),
-    );
-    expect(counters.a + counters.b).toBe(8 * 15);
   });
 
   describe('a job under a lock', () => {
@@ -264,20 +207,6 @@ describe('The lock on the database', () => {
       expect(told).toBe(true);
       expect(await held('cleaner')).toMatchObject({ held: false });
     });
-  });
-
-  it('handlers that hold all connections they may have (pool − 2) do not cost the lock', async () => {
-    const busy = await openOutboxTable(database.url, 4);
-    const runners = [busy.dataSource.createQueryRunner(), busy.dataSource.createQueryRunner()];
-    await Promise.all(runners.map((runner) => runner.startTransaction()));
-    const leader = new Leader(new LockStore(busy), 'job', 1_500, logger);
-    const lock = await leader.tryLead();
-    const granted = lock!.lockedUntil.getTime();
-    await waitFor('renewals for two leases', () => lock!.lockedUntil.getTime() > granted + 3_000);
-    expect(lock!.signal.aborted).toBe(false);
-    await leader.resign();
-    await Promise.all(runners.map((runner) => runner.rollbackTransaction().then(() => runner.release())));
-    await busy.close();
   });
 
   it('the cleaners have locks of their own: one that is held elsewhere keeps only its own cleaner from working', async () => {

@@ -22,6 +22,7 @@ import {
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
 import { waitFor } from '../../support/wait-for';
 import { RecordingLogger } from '../outbox-dispatch/outbox-table';
+import { lockRow } from './lock-row';
 
 describe('@SchedulerLock()', () => {
   let database: TestDatabase;
@@ -65,13 +66,7 @@ describe('@SchedulerLock()', () => {
     return app;
   }
 
-  const held = async (name: string) => {
-    const [row] = await database.query(
-      `SELECT lock_until > clock_timestamp() AT TIME ZONE 'UTC' AS held, fence::text FROM shedlock WHERE name = $1`,
-      [name],
-    );
-    return row;
-  };
+  const held = (name: string) => lockRow(database, name);
 
   it.each([
     ['our module first', [inboxOutbox, schedule]],

@@ -90,7 +90,7 @@ export async function fuzz(
         await counter.write(name, value + 1);
       };
       while (!(await locks.execute({ name, lockAtMostFor: '60s' }, work)).executed) {
-        await delay(4 + Math.random() * 12);
+        await delay(8 + Math.random() * 24);
       }
     }
   }

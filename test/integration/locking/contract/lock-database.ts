@@ -1,5 +1,6 @@
 import type { DataSource } from 'typeorm';
 import type { Dialect } from '../../../../lib/persistence/dialect';
+import type { LockRow } from '../lock-row';
 
 /** A connection of the module to the database under test: what one process has. */
 export interface LockConnection {
@@ -13,15 +14,6 @@ export interface ConnectOptions {
   readonly serializable?: boolean;
   /** Through a wire that `hold()` cuts. */
   readonly wire?: boolean;
-}
-
-/** A row of the lock table, as the database sees it. */
-export interface LockState {
-  /** By the database's clock. */
-  readonly held: boolean;
-  readonly owner: string;
-  readonly fence: bigint;
-  readonly lockedUntil: string;
 }
 
 /** ShedLock's own four statements, by database time. Durations are milliseconds; each says whether it changed one row. */
@@ -41,7 +33,9 @@ export interface LockDatabase {
   /** Environment with which fixtures/lock-process.ts connects to it. */
   readonly env: Record<string, string>;
   connect(options?: ConnectOptions): Promise<LockConnection>;
-  state(name: string): Promise<LockState | undefined>;
+  state(name: string): Promise<LockRow | undefined>;
+  /** Lets time pass for one lock, without waiting for it. Milliseconds. */
+  elapse(name: string, time: number): Promise<void>;
   /** By hand, without any condition. */
   deleteRow(name: string): Promise<void>;
   clear(): Promise<void>;

@@ -6,6 +6,7 @@ import { installBridge } from '../../../../lib/transaction/bridge';
 import { startPrivateDatabase } from '../../../support/private-database';
 import { startTcpProxy } from '../../../support/tcp-proxy';
 import { createTestDatabase } from '../../../support/test-database';
+import { lockRow } from '../lock-row';
 import type { LockConnection, LockDatabase, ShedLockStatements } from './lock-database';
 
 export async function connectPostgres(url: string, options: string[] = []): Promise<LockConnection> {
@@ -46,13 +47,13 @@ export async function openPostgresLocks(): Promise<LockDatabase> {
         wire ? proxy.through(database.url) : database.url,
         serializable ? ['default_transaction_isolation=serializable'] : [],
       ),
-    async state(name) {
-      const [row] = await database.query<{ held: boolean; owner: string; fence: string; until: string }>(
-        `SELECT lock_until > clock_timestamp() AT TIME ZONE 'UTC' AS held, locked_by AS owner, fence::text,
-         lock_until::text AS until FROM shedlock WHERE name = $1`,
-        [name],
+    state: (name) => lockRow(database, name),
+    async elapse(name, time) {
+      await database.query(
+        `UPDATE shedlock SET lock_until = lock_until - $2::int * interval '1 ms',
+           locked_at = locked_at - $2::int * interval '1 ms' WHERE name = $1`,
+        [name, time],
       );
-      return row && { ...row, fence: BigInt(row.fence), lockedUntil: row.until };
     },
     async deleteRow(name) {
       await database.query('DELETE FROM shedlock WHERE name = $1', [name]);

@@ -4,8 +4,8 @@ import { fuzz, type ContractBench } from './contract-bench';
 
 /** The cases about processes. All of them have one host name and one pid, as containers may, and clocks that differ. */
 export function processCases(bench: () => ContractBench, shift: number): void {
-  // The clock is asked about once; with a wrong one it is enough to see that nothing is different.
-  const rounds = shift === 0 ? 100 : 20;
+  // In full once; with a wrong clock it is enough to see that nothing is different.
+  const rounds = shift === 0 ? 100 : 10;
   let processes: AppProcess[] = [];
   beforeAll(() => {
     // Started here and waited for where they are needed: loading them takes longer than all the cases before.
@@ -75,7 +75,7 @@ export function processCases(bench: () => ContractBench, shift: number): void {
   it('21. C41: a holder that was stopped beyond its lease is refused when it wakes, and knows it', async () => {
     await ready();
     const [a, b, c] = processes as [AppProcess, AppProcess, AppProcess];
-    const config = { name: 'job', lockAtMostFor: 2_000 };
+    const config = { name: 'job', lockAtMostFor: 1_000 };
     expect(await request(a, 'tryLock', config)).toBe(true);
     expect(await request(a, 'tryLock', { ...config, name: 'kept', keepAlive: true })).toBe(true);
     a.stop();
