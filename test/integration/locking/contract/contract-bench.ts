@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { LockService } from '../../../../lib/locking/lock.service';
 import { LockStore } from '../../../../lib/locking/lock-store';
 import type { LockConfig } from '../../../../lib/locking/lock-config';
@@ -63,35 +62,5 @@ export class ContractBench {
     this.database.resume();
     await Promise.all(this.connections.map((each) => each.close().catch(() => undefined)));
     await this.database.close();
-  }
-}
-
-export interface FuzzCounter {
-  read(name: string): Promise<number>;
-  write(name: string, value: number): Promise<void>;
-}
-
-/**
- * Worker of the fuzz: reads a counter under the lock, waits, and writes one more.
- *
- * @param rounds for each of the names, in turn
- */
-export async function fuzz(
-  locks: LockService,
-  names: readonly string[],
-  rounds: number,
-  counter: FuzzCounter,
-): Promise<void> {
-  for (let round = 0; round < rounds; round++) {
-    for (const name of names) {
-      const work = async () => {
-        const value = await counter.read(name);
-        await delay(1);
-        await counter.write(name, value + 1);
-      };
-      while (!(await locks.execute({ name, lockAtMostFor: '60s' }, work)).executed) {
-        await delay(8 + Math.random() * 24);
-      }
-    }
   }
 }
