@@ -219,6 +219,15 @@ export const mutations = [
     fails: /Expected length: 3/,
   },
   {
+    guarantee: 'C44',
+    file: 'lib/persistence/postgres/advisory-locks.ts',
+    replace: '`pg_advisory_xact_lock(${namespace(sql)}, ${CLAIM_SLOT})`',
+    with: '`pg_advisory_lock(${namespace(sql)}, ${CLAIM_SLOT})`',
+    test: ['test/integration/locking/server-log.spec.ts', '-t', 'no advisory lock is left after a tick'],
+    why: 'an advisory lock stays on a pooled connection and keeps every other from claiming',
+    fails: /Expected: 0/,
+  },
+  {
     guarantee: 'C40',
     file: 'lib/persistence/postgres/lock.ts',
     replace: 'await rows<RawLockRow>(runner, take, [name, owner, atMostFor]);',

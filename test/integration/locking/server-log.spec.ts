@@ -1,12 +1,21 @@
+import type { AmqpConnection } from '@golevelup/nestjs-rabbitmq';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { resolveOptions } from '../../../lib/inbox-outbox.options';
 import { LockService } from '../../../lib/locking/lock.service';
 import { LockStore } from '../../../lib/locking/lock-store';
+import { OutboxDispatcher } from '../../../lib/outbox/outbox-dispatcher';
 import { Transactions } from '../../../lib/transaction/transactions';
+import { RabbitMqTransport } from '../../../lib/transport/rabbitmq/rabbitmq-transport';
 import { type PrivateDatabase, startPrivateDatabase } from '../../support/private-database';
+import { openTestBroker, type TestBroker } from '../../support/test-broker';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
 import { waitFor } from '../../support/wait-for';
-import { RecordingLogger } from '../outbox-dispatch/outbox-table';
+import { connectToBroker } from '../outbox-dispatch/dispatch-setup';
+import { complete, RecordingLogger } from '../outbox-dispatch/outbox-table';
 import type { LockConnection } from './contract/lock-database';
 import { connectPostgres } from './contract/postgres-locks';
+import { lockRow, type LockRow } from './lock-row';
+import { fillPool, rotatingDriver } from './rotating-pool';
 
 describe('C44: what locking leaves behind on the server', () => {
   let server: PrivateDatabase;
@@ -83,4 +92,101 @@ describe('C44: what locking leaves behind on the server', () => {
     expect(next.fence).toBe(held!.fence);
     expect(await next.unlock()).toBe(true);
   });
+
+  describe('two dispatchers, each with a pool of 5 whose connections are used in turn', () => {
+    const LEASE = 2_000;
+    const logger = new RecordingLogger();
+    let broker: TestBroker;
+    let amqp: AmqpConnection;
+    let rotating: LockConnection[];
+    let dispatchers: OutboxDispatcher[];
+    beforeAll(async () => {
+      broker = await openTestBroker();
+      amqp = await connectToBroker(broker.url);
+      const pool = { poolSize: 5, driver: rotatingDriver };
+      rotating = await Promise.all([1, 2].map(() => connectPostgres(database.url, pool)));
+      dispatchers = rotating.map(
+        (each) =>
+          new OutboxDispatcher({
+            ...each,
+            transport: new RabbitMqTransport(amqp),
+            options: resolveOptions({ outbox: { lease: LEASE, pollInterval: 50, publishTimeout: 1_000 } })
+              .outbox,
+            scheduler: new SchedulerRegistry(),
+            logger,
+          }),
+      );
+    });
+    afterAll(async () => {
+      await Promise.all(dispatchers.map((each) => each.stop()));
+      await Promise.all(rotating.map((each) => each.close()));
+      await amqp?.close();
+      await broker?.close();
+    });
+
+    const pids = (of: LockConnection) => fillPool((sql) => of.dataSource.query(sql), 5);
+
+    it('C44: no advisory lock is left after a tick, and no ERROR line', async () => {
+      const [first] = rotating as [LockConnection, LockConnection];
+      const before = (await errors()).length;
+      expect(new Set(await pids(first)).size).toBe(5);
+      const queue = await broker.assertQueue('keys');
+      const collector = await broker.collect(queue);
+      const used = new Set<number>();
+      for (let tick = 0; tick < 10; tick++) {
+        await first.dataSource.transaction(async ({ queryRunner }) => {
+          const [row] = (await queryRunner!.query('SELECT pg_backend_pid() AS pid')) as { pid: number }[];
+          used.add(row!.pid);
+          await first.dialect.outbox.insert(queryRunner!, [
+            complete({ exchange: '', routingKey: queue, orderingKey: 'key' }),
+          ]);
+        });
+        // One pass claims, which takes the advisory lock of claims, and sends and settles.
+        expect(await dispatchers[tick % 2]!.runOnce()).toMatchObject({ sent: 1, end: 'idle' });
+        expect(await advisoryLocks()).toBe(0);
+      }
+      expect(used.size).toBeGreaterThan(1);
+      await waitFor('all ten', () => collector.messages.length === 10);
+      expect(await errors()).toHaveLength(before);
+    });
+
+    it('C44: whichever pooled connection is killed, there are never two leaders, nor none for a lease', async () => {
+      const before = (await errors()).length;
+      for (const each of dispatchers) each.start();
+      const lock = () => lockRow(database, 'outbox-dispatcher');
+      const { fence } = await waitFor('one to lead', async () => {
+        const row = await lock();
+        return row?.held && row;
+      });
+      const leader = new Leaders();
+      const watch = setInterval(() => void lock().then((row) => leader.saw(row)), 20);
+      try {
+        for (const each of rotating) {
+          for (const pid of await pids(each)) {
+            await database.query('SELECT pg_terminate_backend($1)', [pid]);
+            const renewed = (await lock())!.lockedUntil;
+            await waitFor('the next renewal', async () => (await lock())!.lockedUntil > renewed);
+          }
+        }
+      } finally {
+        clearInterval(watch);
+      }
+      expect(leader.longestGap).toBeLessThan(LEASE);
+      expect(await lock()).toMatchObject({ held: true, fence });
+      expect(await errors()).toHaveLength(before);
+      expect(await advisoryLocks()).toBe(0);
+    });
+  });
 });
+
+/** For how long nobody has held the lock. Milliseconds. */
+class Leaders {
+  longestGap = 0;
+  private last = performance.now();
+
+  saw(row: LockRow | undefined): void {
+    const now = performance.now();
+    this.longestGap = Math.max(this.longestGap, row?.held ? 0 : now - this.last);
+    if (row?.held) this.last = now;
+  }
+}

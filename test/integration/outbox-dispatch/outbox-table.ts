@@ -45,7 +45,8 @@ export async function openOutboxTable(url: string, poolSize = 10): Promise<Outbo
   };
 }
 
-function complete(message: PublishedMessage): OutboxInsert {
+/** A message with nothing but what is given. */
+export function complete(message: PublishedMessage): OutboxInsert {
   return {
     messageId: randomUUID(),
     body: '{}',

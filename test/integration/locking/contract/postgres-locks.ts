@@ -9,14 +9,27 @@ import { createTestDatabase } from '../../../support/test-database';
 import { lockRow } from '../lock-row';
 import type { LockConnection, LockDatabase, ShedLockStatements } from './lock-database';
 
-export async function connectPostgres(url: string, options: string[] = []): Promise<LockConnection> {
+export interface PostgresOptions {
+  /** Settings of the session, for example `default_transaction_isolation=serializable`. */
+  readonly settings?: readonly string[];
+  /** Default 10. */
+  readonly poolSize?: number;
+  /** Default pg. */
+  readonly driver?: unknown;
+}
+
+export async function connectPostgres(
+  url: string,
+  { settings = [], poolSize = 10, driver }: PostgresOptions = {},
+): Promise<LockConnection> {
   const tables = createTables();
   const dataSource = await new DataSource({
     type: 'postgres',
     url,
     entities: Object.values(tables),
-    poolSize: 10,
-    extra: { application_name: 'locks', options: options.map((each) => `-c ${each}`).join(' ') },
+    poolSize,
+    driver,
+    extra: { application_name: 'locks', options: settings.map((each) => `-c ${each}`).join(' ') },
     poolErrorHandler: () => undefined,
   }).initialize();
   // As in an application: whatever runs inside a transaction would join it.
@@ -43,10 +56,9 @@ export async function openPostgresLocks(): Promise<LockDatabase> {
     shedLock: shedLockOnPostgres((sql, params) => database.query(sql, params)),
     env: { DATABASE: database.url },
     connect: ({ serializable, wire } = {}) =>
-      connectPostgres(
-        wire ? proxy.through(database.url) : database.url,
-        serializable ? ['default_transaction_isolation=serializable'] : [],
-      ),
+      connectPostgres(wire ? proxy.through(database.url) : database.url, {
+        settings: serializable ? ['default_transaction_isolation=serializable'] : [],
+      }),
     state: (name) => lockRow(database, name),
     async elapse(name, time) {
       await database.query(
