@@ -87,6 +87,21 @@ export function basicCases(bench: () => ContractBench): void {
     expect(await isHeld('job')).toBe(false);
   });
 
+  it('10. a bad extension is refused with its value, and the handle stays good', async () => {
+    const handle = await take('job', 60_000, { lockAtLeastFor: 10_000 });
+    for (const [atMost, atLeast, value] of [
+      [0, undefined, '0'],
+      [2 ** 31, undefined, '2147483648'],
+      ['25d', undefined, "'25d'"],
+      [1_000, 2_000, '2000'],
+    ] as const) {
+      const refused = handle.extend(atMost, atLeast);
+      await expect(refused).rejects.toThrow(InvalidOptionError);
+      await expect(refused).rejects.toThrow(value);
+    }
+    expect(await handle.extend(60_000)).toBeDefined();
+  });
+
   it('11. extending an expired lock gives nothing, and it stays free', async () => {
     const handle = await take('job', 50);
     await bench().expired('job');
