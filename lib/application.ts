@@ -8,6 +8,7 @@ import { DEFAULT_DATA_SOURCE } from './injection-tokens';
 import type { LockService } from './locking/lock.service';
 import { exploreSchedulerLocks } from './locking/scheduler-lock.explorer';
 import { InvalidOptionError } from './message/invalid-option.error';
+import { connectTransactionHosts } from './transaction/libraries/transaction-hosts';
 import { Registration, type RegistrationSettings } from './registration';
 import { shutDown } from './shutdown';
 
@@ -37,6 +38,7 @@ export class Application {
   private initialised: Promise<void> | undefined;
   private stopped: Promise<void> | undefined;
   private started = false;
+  private disconnectHosts: (() => void) | undefined;
 
   private constructor(private readonly parts: ApplicationParts) {
     this.scheduler = parts.scheduler ?? new SchedulerRegistry();
@@ -101,6 +103,7 @@ export class Application {
   }
 
   dispose(): void {
+    this.disconnectHosts?.();
     this.handlers.dispose();
     for (const registration of this.registrations.values()) registration.dispose();
     applications.delete(this.parts.modules);
@@ -136,6 +139,7 @@ export class Application {
 
   private async verify(): Promise<void> {
     try {
+      this.disconnectHosts = connectTransactionHosts(this.parts.discovery);
       for (const registration of this.registrations.values()) await registration.verify();
       exploreSchedulerLocks(this.parts.discovery, (name) => this.locks(name), [...this.registrations.keys()]);
       this.handlers.onModuleInit();

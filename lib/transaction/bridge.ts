@@ -2,6 +2,8 @@ import { DataSource, EntityManager, QueryBuilder, SelectQueryBuilder, type Query
 import { checkBridge } from './bridge-check';
 import { joinedRunner, transactionInBridge } from './bridged-manager';
 import { dataSourceOf } from './data-source-of';
+import type { TransactionLibrary } from './libraries/transaction-library';
+import { typeormTransactional } from './libraries/typeorm-transactional';
 import { PrototypePatch } from './prototype-patch';
 import { borrowedRunner } from './runner-stand-in';
 import type { TransactionGuard } from './transaction-guard';
@@ -9,6 +11,8 @@ import type { IsolationLevel, TransactionWork } from './transaction-scope';
 
 interface Registration {
   readonly guard: TransactionGuard;
+  /** Those that may take part; each says whether it does. */
+  readonly libraries: Set<TransactionLibrary>;
   count: number;
 }
 
@@ -29,7 +33,11 @@ let open = 0;
  * @throws {BridgeIncompatibleError} when this TypeORM does not work as expected; nothing is changed then
  */
 export function installBridge(dataSource: DataSource, guard: TransactionGuard): () => void {
-  const registration = registrations.get(dataSource) ?? { guard, count: 0 };
+  const registration = registrations.get(dataSource) ?? {
+    guard,
+    libraries: new Set([typeormTransactional]),
+    count: 0,
+  };
   registration.count += 1;
   registrations.set(dataSource, registration);
   let undone = false;
@@ -58,6 +66,17 @@ export function isBridged(dataSource: DataSource): boolean {
 /** The guard that the data source was registered with. */
 export function bridgeGuard(dataSource: DataSource): TransactionGuard | undefined {
   return registrations.get(dataSource)?.guard;
+}
+
+/**
+ * Lets a library take part in the transactions of a data source.
+ *
+ * @returns undoes it
+ */
+export function addLibrary(dataSource: DataSource, library: TransactionLibrary): () => void {
+  const libraries = registrations.get(dataSource)?.libraries;
+  libraries?.add(library);
+  return () => void libraries?.delete(library);
 }
 
 function removeUnused(): void {
@@ -94,14 +113,21 @@ const managerTransaction = method<Transaction>(
   'transaction',
   (original) =>
     async function (this, first, second) {
-      const registration = registrations.get(dataSourceOf(this));
+      const dataSource = dataSourceOf(this);
+      const registration = registrations.get(dataSource);
       const isolationLevel = typeof first === 'string' ? first : undefined;
       const work = typeof first === 'function' ? first : second;
       // A wrong call is TypeORM's to answer.
       if (!registration || !work) return original.call(this, first, second);
       open += 1;
       try {
-        return await transactionInBridge(this, registration.guard, isolationLevel, work);
+        const libraries = [...registration.libraries].filter((library) => library.worksOn(dataSource));
+        return await transactionInBridge(
+          this,
+          { guard: registration.guard, libraries },
+          isolationLevel,
+          work,
+        );
       } finally {
         open -= 1;
         removeUnused();

@@ -1,8 +1,11 @@
 import { type DataSource, type EntityManager, type QueryRunner } from 'typeorm';
-import { outerTransaction } from './bridged-transaction';
 import { ConductedRunner } from './conducted-runner';
 import { dataSourceOf } from './data-source-of';
 import { joinHandDriven } from './hand-driven';
+import { createJoiningManager } from './libraries/joining-manager';
+import { takeLibraryCall } from './libraries/library-call';
+import { throughLibraries } from './libraries/through-libraries';
+import type { TransactionLibrary } from './libraries/transaction-library';
 import { nestedTransaction } from './nested-transaction';
 import { refusingRunner } from './runner-stand-in';
 import { currentScope } from './transaction-context';
@@ -24,20 +27,56 @@ export function joinedRunner(dataSource: DataSource): QueryRunner | undefined {
   return lost ? refusingRunner(runner, () => lost) : runner;
 }
 
-/** `EntityManager.transaction()`: nested where a transaction is active, else an outer one. */
+/** What takes part in the transactions of a data source. */
+export interface Participants {
+  readonly guard: TransactionGuard;
+  /** Those that have been set up for the data source. */
+  readonly libraries: readonly TransactionLibrary[];
+}
+
+/**
+ * `EntityManager.transaction()`: nested where a transaction is active, else an outer one. Another library that knows of the
+ * active one and calls this all the same wants a new one.
+ */
 export function transactionInBridge<T>(
   manager: EntityManager,
-  guard: TransactionGuard,
+  { guard, libraries }: Participants,
   isolationLevel: IsolationLevel | undefined,
   work: TransactionWork<T>,
 ): Promise<T> {
   const dataSource = dataSourceOf(manager);
+  const call = takeLibraryCall(dataSource);
+  if (call?.open) return call.open(work) as Promise<T>;
+  const opening = call?.library ?? libraries.find((library) => library.isOpening?.(dataSource));
   const scope = currentScope(dataSource);
   const runner = Object.hasOwn(manager, 'queryRunner') ? manager.queryRunner : undefined;
-  if (scope && (!runner || runner === scope.runner)) {
-    return nestedTransaction(scope, guard, isolationLevel, work);
+  const wantsNew = opening !== undefined && !runner && opening.isActive(dataSource);
+  if (scope && !wantsNew && (!runner || runner === scope.runner)) {
+    return nestedTransaction(scope, guard, isolationLevel, forgetting(libraries, work));
   }
   const around = runner && (ConductedRunner.find(runner)?.outer ?? joinHandDriven(runner, guard));
-  if (around?.isActive) return nestedTransaction(around, guard, isolationLevel, work);
-  return outerTransaction({ dataSource, guard, runner, isolationLevel }, work);
+  if (around?.isActive) return nestedTransaction(around, guard, isolationLevel, forgetting(libraries, work));
+  const suspending = libraries.filter((library) => 'isSuspended' in library);
+  const isSuspended =
+    suspending.length > 0 ? () => suspending.some((library) => library.isSuspended!(dataSource)) : undefined;
+  const where = { dataSource, guard, runner, isolationLevel, isSuspended };
+  // A library keeps the manager that it gets.
+  return throughLibraries(libraries, where, opening ? () => work(createJoiningManager(dataSource)) : work);
+}
+
+/** Work in a savepoint: when it is taken back, so is what the libraries were asked to do after the commit. */
+function forgetting<T>(
+  libraries: readonly TransactionLibrary[],
+  work: TransactionWork<T>,
+): TransactionWork<T> {
+  if (!libraries.some((library) => 'savepoint' in library)) return work;
+  return async (manager) => {
+    const undo = libraries.map((library) => library.savepoint?.());
+    try {
+      return await work(manager);
+    } catch (error) {
+      for (const forget of undo) forget?.();
+      throw error;
+    }
+  };
 }

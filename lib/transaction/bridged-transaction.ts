@@ -22,6 +22,8 @@ export interface OuterTransaction {
   /** The caller's own runner. Without one a runner is made, and released at the end. */
   readonly runner?: QueryRunner;
   readonly isolationLevel?: IsolationLevel;
+  /** See {@link TransactionScope.isSuspended}. */
+  readonly isSuspended?: () => boolean;
 }
 
 /**
@@ -49,6 +51,7 @@ export async function outerTransaction<T>(where: OuterTransaction, work: Transac
     undefined,
     0,
   );
+  if (where.isSuspended) scope.isSuspended = where.isSuspended;
   let result: T;
   try {
     try {

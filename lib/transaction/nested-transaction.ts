@@ -42,6 +42,7 @@ export async function nestedTransaction<T>(
     parent.assertActive();
     const depth = runnerState(runner).transactionDepth;
     const scope = new TransactionScope(parent.dataSource, runner, parent.isolationLevel, parent, depth);
+    scope.isSuspended = parent.isSuspended;
     parent.openChild = scope;
     try {
       await scope.step(() => setSavepoint(scope, conductor));

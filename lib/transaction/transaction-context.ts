@@ -9,9 +9,13 @@ type Scopes = ReadonlyMap<DataSource, TransactionScope>;
 const NOWHERE: Scopes = new Map();
 const storage = new AsyncLocalStorage<Scopes>();
 
-/** The scope that the calling code was started in. It may be over: whoever uses it has to look at its state. */
+/**
+ * The scope that the calling code was started in. It may be over: whoever uses it has to look at its state. None where
+ * another library runs the code without the transaction.
+ */
 export function currentScope(dataSource: DataSource): TransactionScope | undefined {
-  return storage.getStore()?.get(dataSource)?.resolve();
+  const scope = storage.getStore()?.get(dataSource)?.resolve();
+  return scope?.isActive && scope.isSuspended() ? undefined : scope;
 }
 
 /** The scope of the calling code, if it is a scope on this very runner. */
@@ -23,6 +27,13 @@ export function currentScopeOn(runner: QueryRunner): TransactionScope | undefine
 /** Runs `fn`, and everything it starts, inside the scope. */
 export function runInScope<T>(scope: TransactionScope, fn: () => T): T {
   return storage.run(new Map(storage.getStore() ?? NOWHERE).set(scope.dataSource, scope), fn);
+}
+
+/** Runs `fn`, and everything it starts, in no transaction of this data source; in those of others all the same. */
+export function runOutsideScopeOf<T>(dataSource: DataSource, fn: () => T): T {
+  const scopes = new Map(storage.getStore() ?? NOWHERE);
+  scopes.delete(dataSource);
+  return storage.run(scopes, fn);
 }
 
 /** Runs `fn`, and everything it starts, in no transaction of any data source. */

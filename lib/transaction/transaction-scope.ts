@@ -11,6 +11,8 @@ export type TransactionWork<T> = (manager: EntityManager) => Promise<T>;
 
 export type ScopeState = 'active' | 'ending' | 'committed' | 'rolled back';
 
+const never = () => false;
+
 /** One transaction or savepoint: who is inside (see transaction-context.ts), and what hangs on its end. */
 export class TransactionScope {
   state: ScopeState = 'active';
@@ -26,6 +28,8 @@ export class TransactionScope {
   doomed: Error | undefined;
   /** Enclosing scopes that sent statements while this one was open: a rollback of this one takes those back too. */
   readonly intruders = new Set<TransactionScope>();
+  /** Whether the calling code is to run without the transaction that it is in, as another library was told. */
+  isSuspended: () => boolean = never;
   /** Being opened or closed: an enclosing scope that ends must not come in between. */
   private stepUnderWay: Promise<unknown> | undefined;
 
