@@ -20,6 +20,7 @@ import { checkRetention } from './message/retention';
 import type { RetryIf } from './message/retry-policy';
 import type { MessageSerializer } from './message/serializer';
 import type { TableOptions } from './persistence/tables';
+import type { TransactionSource } from './transaction/transaction-source';
 
 /** Options of `InboxOutboxModule.forRoot()`. Everything has a default. Bad values are refused at start, by name. */
 export interface InboxOutboxModuleOptions {
@@ -37,6 +38,11 @@ export interface InboxOutboxModuleOptions {
    * into the 30 s that Kubernetes grants. What has not finished by then is handed back.
    */
   shutdownTimeout?: Duration;
+  /**
+   * Further libraries that open transactions, asked in this order. None is needed for those that use
+   * `dataSource.transaction()`, as typeorm-transactional and @nestjs-cls/transactional do. Default: none.
+   */
+  transactionSources?: readonly TransactionSource[];
 }
 
 /** What must be known before any factory runs, since entities and injection tokens depend on it. */
@@ -174,6 +180,7 @@ export interface CleanupOptions {
 export interface ResolvedOptions {
   readonly connection: string | undefined;
   readonly shutdownTimeout: number;
+  readonly transactionSources: readonly TransactionSource[];
   readonly onDead: OnDead | undefined;
   readonly outbox: ResolvedOutboxOptions;
   readonly inbox: ResolvedInboxOptions;
@@ -222,15 +229,25 @@ export interface ResolvedCleanupOptions {
 
 /** @throws {InvalidOptionError} naming the option and its value */
 export function resolveOptions(options: InboxOutboxModuleOptions = {}): ResolvedOptions {
-  known('', options, ['connection', 'onDead', 'outbox', 'inbox', 'shutdownTimeout']);
+  known('', options, ['connection', 'onDead', 'outbox', 'inbox', 'shutdownTimeout', 'transactionSources']);
   return {
     connection: options.connection,
     shutdownTimeout: timer('shutdownTimeout', options.shutdownTimeout ?? '20s', 0),
     onDead: optionalFunction('onDead', options.onDead),
+    transactionSources: checkSources(options.transactionSources ?? []),
     // A null is a mistake and not a default, here and below.
     outbox: resolveOutbox(options.outbox === undefined ? {} : options.outbox),
     inbox: resolveInbox(options.inbox === undefined ? {} : options.inbox),
   };
+}
+
+function checkSources(sources: readonly TransactionSource[]): readonly TransactionSource[] {
+  if (!Array.isArray(sources)) throw new InvalidOptionError('transactionSources', sources, 'an array');
+  return sources.map((source: TransactionSource, index) => {
+    if (source === undefined)
+      throw new InvalidOptionError(`transactionSources[${index}]`, source, 'an object');
+    return withMethod(`transactionSources[${index}]`, source, 'active')!;
+  });
 }
 
 function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {

@@ -68,7 +68,7 @@ export class Registration {
     const common = { dataSource, dialect, scheduler, name };
 
     this.dialect = dialect;
-    this.transactions = new Transactions(dataSource);
+    this.transactions = new Transactions(dataSource, options.transactionSources);
     this.transport = new RabbitMqTransport({
       get managedConnection() {
         return connection()?.managedConnection as ManagedConnection | undefined;
@@ -139,7 +139,7 @@ export class Registration {
         logger: new Logger('InboxCleaner'),
       }),
     ];
-    this.undoBridge = installBridge(dataSource, new PostgresTransactionGuard());
+    this.undoBridge = installBridge(dataSource, new PostgresTransactionGuard(), options.transactionSources);
   }
 
   /** @throws {InboxOutboxSchemaError} naming missing tables and columns */

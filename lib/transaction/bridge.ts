@@ -7,10 +7,13 @@ import { typeormTransactional } from './libraries/typeorm-transactional';
 import { PrototypePatch } from './prototype-patch';
 import { borrowedRunner } from './runner-stand-in';
 import type { TransactionGuard } from './transaction-guard';
+import type { TransactionSource } from './transaction-source';
 import type { IsolationLevel, TransactionWork } from './transaction-scope';
 
 interface Registration {
   readonly guard: TransactionGuard;
+  /** See the option `transactionSources`. */
+  readonly sources: readonly TransactionSource[];
   /** Those that may take part; each says whether it does. */
   readonly libraries: Set<TransactionLibrary>;
   count: number;
@@ -32,9 +35,14 @@ let open = 0;
  *   as they were before.
  * @throws {BridgeIncompatibleError} when this TypeORM does not work as expected; nothing is changed then
  */
-export function installBridge(dataSource: DataSource, guard: TransactionGuard): () => void {
+export function installBridge(
+  dataSource: DataSource,
+  guard: TransactionGuard,
+  sources: readonly TransactionSource[] = [],
+): () => void {
   const registration = registrations.get(dataSource) ?? {
     guard,
+    sources,
     libraries: new Set([typeormTransactional]),
     count: 0,
   };
@@ -66,6 +74,11 @@ export function isBridged(dataSource: DataSource): boolean {
 /** The guard that the data source was registered with. */
 export function bridgeGuard(dataSource: DataSource): TransactionGuard | undefined {
   return registrations.get(dataSource)?.guard;
+}
+
+/** Who else knows of transactions on the data source. */
+export function bridgeSources(dataSource: DataSource): readonly TransactionSource[] {
+  return registrations.get(dataSource)?.sources ?? [];
 }
 
 /**

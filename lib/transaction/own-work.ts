@@ -4,6 +4,8 @@ import { postgresOwnTransactions } from '../persistence/postgres/own-transaction
 import { within } from '../timing/within';
 import { ConnectionLostError, explainLoss } from './connection-lost.error';
 import type { OwnTransactionControl, OwnTransactionStart } from './own-transaction-control';
+import { bridgeSources } from './bridge';
+import { outsideSources } from './outside-sources';
 import { runnerState } from './runner-state';
 import { runOutsideScopes } from './transaction-context';
 import { DatabaseUnansweredError } from './unanswered.error';
@@ -21,14 +23,15 @@ export interface OwnTransactionOptions extends Omit<OwnTransactionStart, 'isolat
  * Runs `fn` with a query runner of its own, outside of any transaction of the application. The runner is always released.
  */
 export function runOutside<T>(dataSource: DataSource, fn: (runner: QueryRunner) => Promise<T>): Promise<T> {
-  return runOutsideScopes(async () => {
+  const work = async () => {
     const runner = dataSource.createQueryRunner();
     try {
       return await fn(runner);
     } finally {
       await runner.release();
     }
-  });
+  };
+  return runOutsideScopes(() => outsideSources(bridgeSources(dataSource), work));
 }
 
 /** How much longer than the server's own limit to wait for an answer. A server that is cut off ends nothing. */

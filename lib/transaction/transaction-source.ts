@@ -1,8 +1,9 @@
 import type { DataSource, EntityManager } from 'typeorm';
 
 /**
- * Somebody who knows whether a transaction is active: our own context, or another library's. `Transactions` asks its
- * sources in order and takes the first answer.
+ * Somebody who knows whether a transaction is active. Transactions that are opened with `dataSource.transaction()` are known
+ * by themselves, typeorm-transactional's and @nestjs-cls/transactional's too. This is for others, e.g. a library that opens
+ * its transactions on query runners of its own: the option `transactionSources` plugs them in.
  */
 export interface TransactionSource {
   /** For messages, e.g. `typeorm-transactional`. */
@@ -16,7 +17,16 @@ export interface TransactionSource {
    */
   active(dataSource: DataSource): EntityManager | undefined;
 
-  /** Runs `fn` once the outermost active transaction has been committed. Absent when the source cannot tell. */
+  /**
+   * Runs `fn` outside of the source's transactions; what it gives back is given back. Called for `Transactions.outside()` and
+   * for the module's own work. Absent where leaving the source's context is not needed.
+   */
+  outside?<T>(fn: () => T): T;
+
+  /**
+   * Runs `fn` once the outermost active transaction has been committed. Absent when the source cannot tell: the
+   * end is seen on the manager's query runner then, where it has one.
+   */
   afterCommit?(dataSource: DataSource, fn: AfterCommitCallback): void;
 }
 

@@ -6,6 +6,7 @@ import { DataSourceNotBridgedError } from './data-source-not-bridged.error';
 import { dataSourceOf } from './data-source-of';
 import { ForeignManagerError } from './foreign-manager.error';
 import { joinHandDriven } from './hand-driven';
+import { outsideSources } from './outside-sources';
 import { OwnTransactionSource } from './own-transaction-source';
 import { currentScope, runOutsideScopes } from './transaction-context';
 import { TransactionRequiredError } from './transaction-required.error';
@@ -26,18 +27,18 @@ export interface ExplicitTransaction {
   readonly manager?: EntityManager;
 }
 
-const OWN: readonly TransactionSource[] = [new OwnTransactionSource()];
+const own = new OwnTransactionSource();
 
 /** Which transaction is active, and what goes beyond it. */
 @Injectable()
 export class Transactions {
   /**
    * @param dataSource the data source that calls without one are about
-   * @param sources asked in this order for the active transaction. Default: our own context only
+   * @param others asked in this order where our own context knows of no transaction
    */
   constructor(
     private readonly dataSource: DataSource,
-    private readonly sources: readonly TransactionSource[] = OWN,
+    private readonly others: readonly TransactionSource[] = [],
   ) {}
 
   /**
@@ -88,7 +89,7 @@ export class Transactions {
    * created here.
    */
   outside<T>(fn: () => T): T {
-    return runOutsideScopes(fn);
+    return runOutsideScopes(() => outsideSources(this.others, fn));
   }
 
   /**
@@ -107,8 +108,13 @@ export class Transactions {
     }
     const found = this.findActive(this.dataSource);
     if (!found) throw new TransactionRequiredError('afterCommit()');
-    if (!found.source.afterCommit) throw new AfterCommitUnsupportedError(found.source.name);
-    found.source.afterCommit(this.dataSource, fn);
+    if (found.source.afterCommit) {
+      found.source.afterCommit(this.dataSource, fn);
+      return;
+    }
+    const seen = this.handDrivenScope(found.manager);
+    if (!seen) throw new AfterCommitUnsupportedError(found.source.name);
+    seen.afterCommit.push(fn);
   }
 
   /** The scope of an explicit manager that is not simply the one of the active transaction. */
@@ -125,7 +131,7 @@ export class Transactions {
   private findActive(
     dataSource: DataSource,
   ): { source: TransactionSource; manager: EntityManager } | undefined {
-    for (const source of this.sources) {
+    for (const source of [own, ...this.others]) {
       const manager = source.active(dataSource);
       if (manager) return { source, manager };
     }

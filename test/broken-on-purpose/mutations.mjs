@@ -10,6 +10,42 @@
  */
 export const mutations = [
   {
+    guarantee: 'libraries: new is new',
+    file: 'lib/transaction/bridged-manager.ts',
+    replace: 'const wantsNew = opening !== undefined && !runner && opening.isActive(dataSource);',
+    with: 'const wantsNew = false;',
+    test: [
+      'test/integration/transaction/libraries/nestjs-cls.spec.ts',
+      '-t',
+      'a new transaction asked for inside',
+    ],
+    why: 'what another library writes in a new transaction is lost with the outer one',
+  },
+  {
+    guarantee: 'libraries: ours is theirs',
+    file: 'lib/transaction/bridge.ts',
+    replace: 'filter((library) => library.worksOn(dataSource))',
+    with: 'filter((library) => library.name === "none" && library.worksOn(dataSource))',
+    test: ['test/integration/transaction/libraries/nestjs-cls.spec.ts', '-t', 'the propagation rules see'],
+    why: 'the propagation rules of other libraries do not know of transactions that others have opened',
+  },
+  {
+    guarantee: 'libraries: outside',
+    file: 'lib/transaction/libraries/through-libraries.ts',
+    replace: 'return theirs(createJoiningManager(dataSource));',
+    with: 'return theirs(own);',
+    test: ['test/integration/transaction/libraries/nestjs-cls.spec.ts', '-t', "the host's tx joins"],
+    why: 'what was to survive a rollback is written with a manager that another library has kept, and is lost',
+  },
+  {
+    guarantee: 'libraries: not supported',
+    file: 'lib/transaction/transaction-context.ts',
+    replace: 'return scope?.isActive && scope.isSuspended() ? undefined : scope;',
+    with: 'return scope;',
+    test: ['test/integration/transaction/libraries/typeorm-transactional.spec.ts', '-t', 'NOT_SUPPORTED'],
+    why: 'what another library runs without a transaction is rolled back with the one around',
+  },
+  {
     guarantee: 'content: causation',
     file: 'lib/inbox/inbox-transaction.ts',
     replace: 'const running = runAsHandlingOf(messageContextOf(delivery), () =>',

@@ -57,6 +57,7 @@ describe('options', () => {
     ['outbox.pollInterval', { outbox: { pollInterval: 2 ** 31 } }, '2147483648'],
     ['outbox.publishTimeout', { outbox: { lease: '5s', publishTimeout: '5s' } }, "'5s'"],
     ['outbox.dispatch', { outbox: { dispatch: 'leeder' as never } }, "'leeder'"],
+    ['transactionSources[0]', { transactionSources: [{ name: 'x' } as never] }, "{ name: 'x' }"],
     ['outbox.serializer', { outbox: { serializer: {} as never } }, '{}'],
     ['outbox.propagateContext', { outbox: { propagateContext: 'yes' as never } }, "'yes'"],
     ['outbox.backoff.factor', { outbox: { backoff: { factor: NaN } } }, 'NaN'],

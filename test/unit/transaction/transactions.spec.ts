@@ -38,6 +38,19 @@ describe('the chain of transaction sources', () => {
     expect(() => transactions.afterCommit(() => undefined)).toThrow(AfterCommitUnsupportedError);
   });
 
+  it('what runs outside is outside of all sources, and gives back what it gives', () => {
+    const left: string[] = [];
+    const leaving = (name: string) =>
+      Object.assign(new FakeSource(name), {
+        outside<T>(fn: () => T): T {
+          left.push(name);
+          return fn();
+        },
+      });
+    const transactions = new Transactions(dataSource, [leaving('a'), new FakeSource('b'), leaving('c')]);
+    expect(transactions.outside(() => left.join())).toBe('a,c');
+  });
+
   it('after-commit work goes to the source whose transaction it is', () => {
     const fn = () => undefined;
     const afterCommit = jest.fn();

@@ -24,6 +24,7 @@ import {
   InboxOutboxModule,
   OutboxService,
   Transactions,
+  type TransactionSource,
 } from '../../../../lib';
 import type { Collector } from '../../../support/message-collector';
 import { openTestBroker, type TestBroker } from '../../../support/test-broker';
@@ -42,6 +43,7 @@ export type Run = <T>(work: Work<T>, dataSource?: string) => Promise<T>;
 export interface LibraryUnderTest {
   readonly name: string;
   readonly imports: readonly (DynamicModule | Type)[];
+  readonly transactionSources?: readonly TransactionSource[];
   /** How a data source is made. */
   createDataSource?(options: DataSourceOptions, name: string): DataSource;
   /** Called when the application has started. */
@@ -119,7 +121,7 @@ export class LibraryApp {
         TypeOrmModule.forFeature([Note], 'billing'),
         RabbitMQModule.forRoot({ uri: broker.url }),
         ...library.imports,
-        InboxOutboxModule.forRoot({ outbox }),
+        InboxOutboxModule.forRoot({ outbox, transactionSources: library.transactionSources ?? [] }),
         InboxOutboxModule.forRoot({ outbox, dataSource: 'billing' }),
       ],
       providers: [Notes, Consumer],
