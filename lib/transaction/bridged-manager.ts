@@ -56,10 +56,7 @@ export function transactionInBridge<T>(
   }
   const around = runner && (ConductedRunner.find(runner)?.outer ?? joinHandDriven(runner, guard));
   if (around?.isActive) return nestedTransaction(around, guard, isolationLevel, forgetting(libraries, work));
-  const suspending = libraries.filter((library) => 'isSuspended' in library);
-  const isSuspended =
-    suspending.length > 0 ? () => suspending.some((library) => library.isSuspended!(dataSource)) : undefined;
-  const where = { dataSource, guard, runner, isolationLevel, isSuspended };
+  const where = { dataSource, guard, runner, isolationLevel };
   // A library keeps the manager that it gets.
   return throughLibraries(libraries, where, opening ? () => work(createJoiningManager(dataSource)) : work);
 }

@@ -33,7 +33,7 @@ export async function throughLibraries<T>(
     taken: false,
     open(theirs) {
       library.opened?.(dataSource);
-      return throughLibraries(others, where, (own) => {
+      return throughLibraries(others, suspendable(where, library), (own) => {
         manager = own;
         return theirs(createJoiningManager(dataSource));
       });
@@ -54,4 +54,14 @@ export async function throughLibraries<T>(
     }
     return throughLibraries(others, where, work);
   }
+}
+
+/** Only a library that the transaction was opened through can tell whether it runs something without it. */
+function suspendable(where: OuterTransaction, library: TransactionLibrary): OuterTransaction {
+  if (!('isSuspended' in library)) return where;
+  const { dataSource, isSuspended } = where;
+  return {
+    ...where,
+    isSuspended: () => library.isSuspended!(dataSource) || (isSuspended?.() ?? false),
+  };
 }

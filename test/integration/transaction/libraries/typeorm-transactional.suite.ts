@@ -1,4 +1,5 @@
 import {
+  addTransactionalDataSource,
   deleteDataSourceByName,
   initializeTransactionalContext,
   Propagation,
@@ -137,5 +138,25 @@ export function describeTypeormTransactional(
       { propagation: Propagation.SUPPORTS },
     );
     expect(await app().texts()).toEqual(['joined', 'plain']);
+  });
+
+  test('transactions of a data source that it has forgotten go on without it', async () => {
+    deleteDataSourceByName('default');
+    try {
+      const failing = runInTransaction(
+        () =>
+          app()
+            .dataSource()
+            .transaction(async () => {
+              await app().write('lost');
+              throw new Rollback();
+            }),
+        { connectionName: 'billing', propagation: Propagation.SUPPORTS },
+      );
+      await expect(failing).rejects.toThrow(Rollback);
+      expect(await app().texts()).toEqual([]);
+    } finally {
+      addTransactionalDataSource({ name: 'default', dataSource: app().dataSource(), patch: false });
+    }
   });
 }
