@@ -11,6 +11,7 @@ import {
   attempts,
   integer,
   known,
+  listOf,
   oneOf,
   optionalFunction,
   timer,
@@ -38,10 +39,7 @@ export interface InboxOutboxModuleOptions {
    * into the 30 s that Kubernetes grants. What has not finished by then is handed back.
    */
   shutdownTimeout?: Duration;
-  /**
-   * Further libraries that open transactions, asked in this order. None is needed for those that use
-   * `dataSource.transaction()`, as typeorm-transactional and @nestjs-cls/transactional do. Default: none.
-   */
+  /** Libraries that open transactions other than by `dataSource.transaction()`, asked in this order. Default: none. */
   transactionSources?: readonly TransactionSource[];
 }
 
@@ -234,20 +232,11 @@ export function resolveOptions(options: InboxOutboxModuleOptions = {}): Resolved
     connection: options.connection,
     shutdownTimeout: timer('shutdownTimeout', options.shutdownTimeout ?? '20s', 0),
     onDead: optionalFunction('onDead', options.onDead),
-    transactionSources: checkSources(options.transactionSources ?? []),
+    transactionSources: listOf('transactionSources', options.transactionSources ?? [], 'active'),
     // A null is a mistake and not a default, here and below.
     outbox: resolveOutbox(options.outbox === undefined ? {} : options.outbox),
     inbox: resolveInbox(options.inbox === undefined ? {} : options.inbox),
   };
-}
-
-function checkSources(sources: readonly TransactionSource[]): readonly TransactionSource[] {
-  if (!Array.isArray(sources)) throw new InvalidOptionError('transactionSources', sources, 'an array');
-  return sources.map((source: TransactionSource, index) => {
-    if (source === undefined)
-      throw new InvalidOptionError(`transactionSources[${index}]`, source, 'an object');
-    return withMethod(`transactionSources[${index}]`, source, 'active')!;
-  });
 }
 
 function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {

@@ -30,6 +30,20 @@ export function withMethod<T extends object>(
   return value;
 }
 
+/** A list of objects of the user's, as far as they can be checked without calling them. */
+export function listOf<T extends object>(
+  option: string,
+  values: readonly T[],
+  method: keyof T,
+): readonly T[] {
+  if (!Array.isArray(values)) throw new InvalidOptionError(option, values, 'an array');
+  return values.map((value: T | undefined, index) => {
+    const checked = withMethod(`${option}[${index}]`, value, method);
+    if (!checked) throw new InvalidOptionError(`${option}[${index}]`, value, 'an object');
+    return checked;
+  });
+}
+
 /** @throws {InvalidOptionError} unless the value is one of those allowed */
 export function oneOf<T>(option: string, value: T, allowed: readonly T[]): T {
   if (!allowed.includes(value)) {
