@@ -71,7 +71,7 @@ describe('The lock on the database', () => {
 
   it('is given back by itself when it is not wanted any more', async () => {
     let wanted = true;
-    const leader = new Leader(locks, 'job', 300, logger, () => wanted);
+    const leader = new Leader(locks, 'job', 3_000, logger, () => wanted);
     await leader.tryLead();
     wanted = false;
     await waitFor('the lock to be free', async () => (await held('job'))?.held === false);
