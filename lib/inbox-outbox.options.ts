@@ -107,7 +107,7 @@ export interface InboxOptions {
   /** Default `'inline'`. See {@link Processing}. */
   processing?: Processing;
   /** Default `'reject'`. See {@link OnFailure}. */
-  onFailure?: OnFailure;
+  onFailure?: Exclude<OnFailure, 'reply'>;
   /** How long a handler may take before it is rolled back and has failed. Default: no limit. */
   timeout?: Duration;
   /**
@@ -163,9 +163,10 @@ export type Processing = 'inline' | 'deferred';
  * What happens after a handler has failed and its transaction was rolled back: `'retry'` (the message is kept in the inbox
  * table and acked, and handled again from there with growing pauses, until it is dead), `'reject'` (nack without requeue:
  * the queue's dead-letter exchange gets it, and a later replay from there is handled), `'requeue'` (the broker delivers it
- * again, after a pause).
+ * again, after a pause). RPC handlers only, and their default: `'reply'` (the requester gets an {@link RpcErrorReply}, and
+ * nothing of the request is kept).
  */
-export type OnFailure = 'retry' | 'reject' | 'requeue';
+export type OnFailure = 'retry' | 'reject' | 'requeue' | 'reply';
 
 export interface CleanupOptions {
   /** Default `'1m'`. */
@@ -207,7 +208,7 @@ export interface ResolvedInboxOptions {
   readonly onMissingId: OnMissingId;
   readonly onDuplicate: OnDuplicate;
   readonly processing: Processing;
-  readonly onFailure: OnFailure;
+  readonly onFailure: Exclude<OnFailure, 'reply'>;
   readonly timeout: number | undefined;
   readonly maxAttempts: number;
   readonly backoff: ResolvedBackoffOptions;
@@ -337,7 +338,7 @@ function resolveInbox(options: InboxOptions): ResolvedInboxOptions {
 export const ON_MISSING_ID: readonly OnMissingId[] = ['reject', 'fingerprint', 'process'];
 export const ON_DUPLICATE: readonly OnDuplicate[] = ['skip', 'pass'];
 export const PROCESSING: readonly Processing[] = ['inline', 'deferred'];
-export const ON_FAILURE: readonly OnFailure[] = ['retry', 'reject', 'requeue'];
+export const ON_FAILURE: readonly Exclude<OnFailure, 'reply'>[] = ['retry', 'reject', 'requeue'];
 
 function resolveCleanup(path: string, options: CleanupOptions): ResolvedCleanupOptions {
   known(path, options, ['interval', 'batchSize']);

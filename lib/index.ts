@@ -25,6 +25,7 @@ export {
 export { Idempotent } from './inbox/idempotent.decorator';
 export type { IdempotentOptions, MessageIdReader } from './inbox/idempotent.options';
 export type { InboundMessage } from './inbox/inbound-message';
+export { isRpcErrorReply, RPC_ERROR_HEADER, type RpcErrorReply } from './inbox/rpc-error-reply';
 export { inboxContext, type InboxContext } from './inbox/inbox-context';
 export { InboxService } from './inbox/inbox.service';
 export type { ProcessOptions, ProcessResult } from './inbox/process-options';
@@ -60,6 +61,7 @@ export { IdempotentHandlerError } from './inbox/idempotent-handler.error';
 export { MessageIdError } from './inbox/message-id.error';
 export { MissingMessageIdError } from './inbox/missing-message-id.error';
 export { ShuttingDownError } from './transaction/shutting-down.error';
+export { UndecodableBodyError } from './inbox/undecodable-body.error';
 export { UnprotectedHandlerError } from './inbox/unprotected-handler.error';
 export { LockHandleUsedError } from './locking/lock-handle-used.error';
 export { LockLostError } from './locking/lock-lost.error';

@@ -80,7 +80,7 @@ CREATE TABLE "inbox_message" (
   "claim_token" uuid,
   "claimed_until" timestamp with time zone,
   "fingerprint" character varying(64),
-  "reply" text,
+  "reply" bytea,
   PRIMARY KEY ("consumer", "message_id")
 );
 

@@ -19,6 +19,7 @@ export interface HandlerPolicy {
   /** Runs until a message is dead. */
   readonly maxAttempts: number;
   readonly retry: RetryPolicy;
+  readonly errorReply: ((error: unknown) => unknown) | undefined;
   /** Milliseconds. */
   readonly timeout: number | undefined;
   readonly isolationLevel: IsolationLevel | undefined;

@@ -1,12 +1,14 @@
 import type { MessageErrorHandler, RabbitHandlerConfig } from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
 import { configuredErrors, markAsOurs, withoutOurs, type ConfiguredErrors } from './configured-errors';
+import type { Answer } from './answers';
 import type { Delivery } from './delivery';
 import type { Subscription } from './handler-checks';
 import type { InboundMessage } from './inbound-message';
 import type { Inboxes } from './inboxes';
 import { pauseAfter } from './pauses';
 import type { RegisteredHandler } from './registered-handler';
+import { ErrorReply, RPC_ERROR_HEADER } from './rpc-error-reply';
 import { ack, requeue, type Settlement } from './settlement';
 
 type Channel = Parameters<MessageErrorHandler>[0];
@@ -82,7 +84,7 @@ class ErrorPath {
     const answer = this.inboxes.answers.to(message);
     if (answer && isFinal(answer.settlement)) {
       this.logger.debug(`A message for ${answer.handler.name} was answered, but then: ${stackOf(error)}`);
-      return answer.settlement;
+      return replyMayBeLost(answer, message) ? requeue : answer.settlement;
     }
     if (this.configured?.kind === 'custom') {
       await this.callCustom(this.configured.handle, channel, message, error, abort);
@@ -141,11 +143,25 @@ class ErrorPath {
 
   private answer(channel: Channel, message: RawMessage, settlement: Settlement): void {
     try {
-      if (settlement.kind === 'ack') channel.ack(message);
-      else channel.nack(message, false, settlement.kind === 'nack' && settlement.requeue);
+      if (settlement.kind === 'ack') {
+        if (settlement.value instanceof ErrorReply) this.reply(channel, message, settlement.value);
+        channel.ack(message);
+      } else channel.nack(message, false, settlement.kind === 'nack' && settlement.requeue);
     } catch {
       this.leaveToBroker();
     }
+  }
+
+  /** What failed outside of our interceptor has no reply of golevelup's. */
+  private reply(channel: Channel, message: RawMessage, reply: ErrorReply): void {
+    const { replyTo, correlationId, expiration, headers } = message.properties as unknown as ReplyProperties;
+    const codec = this.registered[0]?.replies;
+    if (!replyTo || !codec) return;
+    channel.publish('', replyTo, codec.encode(reply.payload), {
+      correlationId,
+      expiration,
+      headers: { ...headers, [RPC_ERROR_HEADER]: reply.name },
+    });
   }
 
   private leaveToBroker(): void {
@@ -161,6 +177,22 @@ class ErrorPath {
 
 function isFinal(settlement: Settlement): boolean {
   return settlement.kind === 'nack' || (settlement.kind === 'ack' && !settlement.provisional);
+}
+
+/** Properties of a request that go into its reply, as golevelup does it. */
+interface ReplyProperties {
+  readonly replyTo?: string;
+  readonly correlationId?: string;
+  readonly expiration?: string;
+  readonly headers?: object;
+}
+
+/**
+ * golevelup publishes the reply before it acks, so it may be the reply that failed: delivered again, the message is a
+ * duplicate, and its reply is sent again. Once, since it might fail in the same way each time.
+ */
+function replyMayBeLost({ handler, settlement }: Answer, message: RawMessage): boolean {
+  return handler.replies !== undefined && settlement.kind === 'ack' && !message.fields.redelivered;
 }
 
 function isClosedChannel(error: unknown): boolean {

@@ -10,6 +10,7 @@ import type { Keeping } from './kept-store';
 import type { MessageKeeper } from './message-keeper';
 import { NackAnsweredError } from './nack-answered.error';
 import { pauseAfter, type Pauses } from './pauses';
+import { errorReply } from './rpc-error-reply';
 import { ack, reject, requeue, type Settlement } from './settlement';
 
 /** A message is never delivered more than twice a second, whatever fails. Milliseconds. */
@@ -36,6 +37,7 @@ export interface Failure {
  * - `reject`, `requeue`: record the error in a short transaction. The row stays `seen`, so that a later replay is handled.
  *   Another copy of the message has been handled in the meantime: ack. Otherwise nack without requeue; or hold it for a pause
  *   that grows with its deliveries, then nack with requeue.
+ * - `reply` (RPC): nothing is recorded; the requester gets the error.
  *
  * A handler that answers with a `Nack` has said itself what the broker is to do.
  */
@@ -55,6 +57,7 @@ export class FailurePolicy {
     const { key, policy } = delivery;
     const answered = error instanceof NackAnsweredError;
     if (policy.onFailure === 'retry' && !answered) return this.keep(delivery, failure);
+    if (policy.onFailure === 'reply' && !answered) return this.reply(delivery, error);
     const again = answered ? error.requeue : policy.onFailure === 'requeue';
     this.log(delivery, error, `it is ${again ? 'requeued after a pause' : 'rejected'}`);
     if (key) {
@@ -84,6 +87,12 @@ export class FailurePolicy {
       this.alarm.raise({ box: 'inbox', ...key, exchange, routingKey, attempts, error: text, cause: error });
     }
     return ack();
+  }
+
+  /** Whoever sent the request is told, and knows whether to send it again. */
+  private reply(delivery: IdentifiedDelivery, error: unknown): Settlement {
+    this.log(delivery, error, 'the requester is told');
+    return ack(errorReply(error, delivery.policy.errorReply));
   }
 
   private fateOf(keeping: Keeping): string {

@@ -2,15 +2,18 @@ import { AmqpConnection, AmqpConnectionManager } from '@golevelup/nestjs-rabbitm
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ExternalContextCreator, ModuleRef } from '@nestjs/core';
 import { InvalidOptionError } from '../message/invalid-option.error';
+import { bodyDecoder } from './body-decoder';
 import { protectErrorPath } from './error-path';
 import { refusal, subscriptionsOf, type Subscription } from './handler-checks';
 import { discoverHandlers, type DiscoveredHandler } from './handler-discovery';
 import { handlerPipeline } from './handler-pipeline';
-import type { HandlerPolicy } from './delivery';
 import { consumerName } from './idempotent.options';
 import type { Inbox } from './inbox';
 import { Inboxes } from './inboxes';
+import { refuseContradictions } from './option-contradictions';
+import { ReplyCodec } from './reply-codec';
 import type { RegisteredHandler } from './registered-handler';
+import { guardDeserializer } from './undecodable-bodies';
 import { warnOfLostRejections } from './rejection-warning';
 
 /**
@@ -19,7 +22,8 @@ import { warnOfLostRejections } from './rejection-warning';
  *
  * 1. Finds them, and refuses to start where one could not be protected.
  * 2. Makes golevelup's way of handling errors safe for them (see error-path.ts).
- * 3. Warns where the broker would drop what is rejected.
+ * 3. Has it tell of bodies that cannot be decoded instead of requeueing them (see undecodable-bodies.ts).
+ * 4. Warns where the broker would drop what is rejected.
  */
 @Injectable()
 export class HandlerRegistry implements OnModuleInit {
@@ -51,6 +55,7 @@ export class HandlerRegistry implements OnModuleInit {
       const sharing = subscribed.filter((other) => other.handler.config === handler.config);
       const registered = sharing.map((each) => this.of(each.handler));
       this.undo.push(protectErrorPath(handler.config, subscriptions, registered, this.inboxes));
+      this.undo.push(guardDeserializer(handler.config, subscriptions, this.inboxes.undecodable));
       warnOfLostRejections(this.of(handler), subscriptions, this.logger);
     }
   }
@@ -79,9 +84,9 @@ export class HandlerRegistry implements OnModuleInit {
   ): void {
     const { classRef, metadata } = handler;
     const inbox = this.inboxOf(handler);
-    const isRpc = subscriptions.some(({ effective }) => effective.type === 'rpc');
-    const policy = inbox.policyOf(metadata, classRef, isRpc);
-    if (isRpc) refuseKeptRequests(handler, policy);
+    const rpc = subscriptions.find(({ effective }) => effective.type === 'rpc');
+    const policy = inbox.policyOf(metadata, classRef, rpc !== undefined);
+    refuseContradictions(handler, policy, rpc ? 'rpc' : 'single');
     checkIdentity(handler, policy.consumer);
     const identity = JSON.stringify([inbox.name, policy.consumer]);
     const owner = owners.get(identity);
@@ -91,7 +96,9 @@ export class HandlerRegistry implements OnModuleInit {
       name: handler.name,
       inbox,
       policy,
-      decode: decoderOf(subscriptions),
+      // Where several subscriptions have deserializers of their own, they decode the same messages, so any will do.
+      decode: bodyDecoder(subscriptions[0]),
+      replies: rpc && new ReplyCodec(rpc.connection),
       invoke: handlerPipeline(() => this.contexts(), handler.instance as object, metadata.propertyKey),
     };
     const methods = this.handlers.get(classRef) ?? new Map<string, RegisteredHandler>();
@@ -131,32 +138,6 @@ export class HandlerRegistry implements OnModuleInit {
       return undefined; // The application has no RabbitMQModule.
     }
   }
-}
-
-/** As golevelup does it. Where several subscriptions have deserializers of their own, they decode the same, so any will do. */
-function decoderOf([subscription]: readonly Subscription[]): RegisteredHandler['decode'] {
-  const { effective, connection } = subscription ?? {};
-  const decode = effective?.deserializer ?? connection?.configuration.deserializer;
-  return (message) => {
-    try {
-      return decode?.(message.content, message as never) as unknown;
-    } catch (error) {
-      if (effective?.allowNonJsonMessages) return message.content.toString();
-      throw error;
-    }
-  };
-}
-
-/** Who has sent a request waits for the reply, which a later run cannot send any more. */
-function refuseKeptRequests(handler: DiscoveredHandler, { processing, onFailure }: HandlerPolicy): void {
-  const kept = processing === 'deferred' ? "processing: 'deferred'" : "onFailure: 'retry'";
-  if (processing !== 'deferred' && onFailure !== 'retry') return;
-  throw refusal(
-    handler,
-    'rpc-kept',
-    `${kept} is not for RPC: the requester waits for its reply, and a run from the inbox table comes too late for it. Remove ` +
-      'the option.',
-  );
 }
 
 /** A class among both controllers and providers is subscribed once when golevelup does not look at controllers. */

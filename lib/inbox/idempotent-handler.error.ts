@@ -8,6 +8,7 @@ export type IdempotentHandlerProblem =
   | 'not-subscribed'
   | 'registered-twice'
   | 'replaced-method'
+  | 'reply-without-rpc'
   | 'request-scope'
   | 'rpc-kept'
   | 'unknown-connection'

@@ -14,8 +14,11 @@ import { ProtectionCheck } from './protection-check.interceptor';
  * golevelup's `enableControllerDiscovery`) on controllers. It only leaves metadata behind: the method itself stays as it is
  * and can be called by a unit test.
  *
- * RPC: the reply is sent after the commit. A duplicate gets an empty one, and a request that failed gets none. What a handler does outside of the database is not undone by a
- * rollback and is done again by the next attempt: publish an outbox message for that.
+ * RPC: the reply is kept in the message's row and sent after the commit; a duplicate gets the same. A request that failed is
+ * answered with an {@link RpcErrorReply}.
+ *
+ * What a handler does outside of the database is not undone by a rollback and is done again by the next attempt: publish an
+ * outbox message for that.
  *
  * @throws {InvalidOptionError} when the decorator is evaluated, naming the option and its value
  */

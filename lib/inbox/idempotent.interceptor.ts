@@ -1,13 +1,15 @@
 import { Nack, RABBIT_CONTEXT_TYPE_KEY } from '@golevelup/nestjs-rabbitmq';
 import { Injectable, type CallHandler, type ExecutionContext, type NestInterceptor } from '@nestjs/common';
 import { from, lastValueFrom, type Observable } from 'rxjs';
+import type { Delivery } from './delivery';
 import { HandlerRegistry } from './handler-registry';
 import type { InboundMessage } from './inbound-message';
 import { metadataOfFunction } from './idempotent.metadata';
 import { Inboxes } from './inboxes';
 import { restorePayload } from './payload';
 import type { RegisteredHandler } from './registered-handler';
-import type { Settlement } from './settlement';
+import { ErrorReply, errorReply, markAsError } from './rpc-error-reply';
+import { ack, type Settlement } from './settlement';
 
 /**
  * Puts the inbox around every `@Idempotent()` handler. Provided as `APP_INTERCEPTOR`, once per application; everything
@@ -49,20 +51,30 @@ export class IdempotentInterceptor implements NestInterceptor {
     const kept = handler.inbox.runs.get(message);
     if (kept) return kept.intercept(handle);
     const settlement = await this.inboxes.running.track((abort) =>
-      handler.inbox.deliveries.settle(
-        { policy: handler.policy, message, payload: () => payload, handle },
-        abort,
-      ),
+      this.settle(handler, { policy: handler.policy, message, payload: () => payload, handle }, abort),
     );
     this.inboxes.answers.remember(message, { handler, settlement });
-    return answerOf(settlement);
+    return answerOf(settlement, message);
+  }
+
+  private settle(handler: RegisteredHandler, delivery: Delivery, abort: AbortSignal): Promise<Settlement> {
+    const { inbox, policy, replies } = handler;
+    const undecodable = this.inboxes.undecodable.of(delivery.message);
+    if (undecodable && policy.onFailure === 'reply') {
+      return Promise.resolve(ack(errorReply(undecodable, policy.errorReply)));
+    }
+    if (undecodable) return inbox.burial.settle(policy, delivery.message, undecodable);
+    return replies ? inbox.rpc.settle(delivery, replies, abort) : inbox.deliveries.settle(delivery, abort);
   }
 }
 
 /** What golevelup makes of it: nack for a `Nack`, its error handling for a throw, ack for everything else. */
-function answerOf(settlement: Settlement): unknown {
+function answerOf(settlement: Settlement, message: InboundMessage): unknown {
   if (settlement.kind === 'throw') throw settlement.error;
-  return settlement.kind === 'nack' ? new Nack(settlement.requeue) : settlement.value;
+  if (settlement.kind === 'nack') return new Nack(settlement.requeue);
+  if (!(settlement.value instanceof ErrorReply)) return settlement.value;
+  markAsError(message, settlement.value);
+  return settlement.value.payload;
 }
 
 /** What all registrations of the module in one application share. */

@@ -66,12 +66,18 @@ export interface IdempotentOptions {
   /** With `onFailure: 'retry'` and `'requeue'`. */
   retry?: HandlerRetryOptions;
   /**
-   * Default: the module's, `'reject'`; what is handled deferred is always retried. See {@link OnFailure}. A handler that answers with golevelup's `Nack` has failed
+   * Default: the module's, `'reject'`; for RPC `'reply'`; what is handled deferred is always retried. See {@link OnFailure}. A handler that answers with golevelup's `Nack` has failed
    * too, and the `Nack`'s own `requeue` counts more than this option. golevelup's `errorHandler` and `errorBehavior` are
-   * about what fails before the handler is reached (an undecodable body, a guard); without them this option is for that too.
+   * about what fails before the handler is reached (an undecodable body, a guard). Without them this option is for a guard
+   * too, and a body that cannot be decoded is kept as dead.
    * With `'requeue'` each redelivery counts towards the module's `maxAttempts`, after which the message is dead.
    */
   onFailure?: OnFailure;
+  /**
+   * RPC handlers with `onFailure: 'reply'`: makes the reply to a request that has failed. Default: an {@link RpcErrorReply}
+   * with the error's name and message, and nothing else of it.
+   */
+  errorReply?: (error: unknown) => unknown;
   /**
    * How long the handler may take before it is rolled back and has failed; `InboxContext.signal` is aborted then. Default:
    * the module's, no limit.
@@ -125,7 +131,8 @@ export function resolveIdempotentOptions(
     processing: (value) => oneOf(name('processing'), value, PROCESSING),
     orderingKey: (value) => aFunction(name('orderingKey'), value),
     retry: (value) => handlerRetry(name('retry'), value as HandlerRetryOptions),
-    onFailure: (value) => oneOf(name('onFailure'), value, ON_FAILURE),
+    onFailure: (value) => oneOf(name('onFailure'), value as OnFailure, [...ON_FAILURE, 'reply']),
+    errorReply: (value) => aFunction(name('errorReply'), value, 'a function of the error'),
     timeout: (value) => timer(name('timeout'), value as Duration, 1),
     isolationLevel: (value) => isolationLevelOf(name('isolationLevel'), value),
     dataSource: (value) => aName(name('dataSource'), value),
@@ -191,7 +198,7 @@ function aName(option: string, value: unknown, expected = 'a name that is not bl
   return value;
 }
 
-function aFunction(option: string, value: unknown): unknown {
-  if (typeof value !== 'function') throw new InvalidOptionError(option, value, 'a function of the message');
+function aFunction(option: string, value: unknown, expected = 'a function of the message'): unknown {
+  if (typeof value !== 'function') throw new InvalidOptionError(option, value, expected);
   return value;
 }

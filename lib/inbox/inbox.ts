@@ -11,6 +11,7 @@ import { checkRetention } from '../message/retention';
 import { createRetryPolicy } from '../message/retry-policy';
 import type { IntervalRegistry } from '../scheduling/named-interval';
 import { Backlog } from './backlog';
+import { Burial } from './burial';
 import type { HandlerPolicy } from './delivery';
 import { FailurePolicy } from './failure-policy';
 import type { IdempotentMetadata } from './idempotent.metadata';
@@ -24,6 +25,8 @@ import type { KeptRun } from './kept-run';
 import { KeptStore } from './kept-store';
 import { MessageKeeper } from './message-keeper';
 import type { Pauses } from './pauses';
+import { ReplyStore } from './reply-store';
+import { RpcDelivery } from './rpc-delivery';
 import type { RunningDeliveries } from './running-deliveries';
 import type { SuspectsLane } from './suspects-lane';
 
@@ -58,6 +61,9 @@ export class Inbox {
   readonly name: string;
   readonly store: InboxStore;
   readonly deliveries: InboxDelivery;
+  /** For RPC handlers, in the place of `deliveries`. */
+  readonly rpc: RpcDelivery;
+  readonly burial: Burial;
   readonly service: InboxService;
   /** Handles what the table owns. */
   readonly processor: InboxProcessor;
@@ -97,6 +103,11 @@ export class Inbox {
       pollInterval: options.pollInterval,
       lease: options.lease,
     });
+    this.burial = new Burial(this.store, pauses, alarm);
+    this.rpc = new RpcDelivery(
+      this.deliveries,
+      new ReplyStore(dataSource, transactions, tables.inbox, dialect),
+    );
     this.service = new InboxService({ ...common, dataSource, timeout: options.timeout });
   }
 
@@ -123,6 +134,7 @@ export class Inbox {
       processing,
       orderingKey: options.orderingKey,
       onFailure: onFailureOf(options.onFailure, defaults.onFailure, { isRpc, processing }),
+      errorReply: options.errorReply,
       maxAttempts,
       retry: createRetryPolicy(maxAttempts, backoff),
       timeout: options.timeout ?? defaults.timeout,
@@ -138,6 +150,6 @@ function onFailureOf(
 ): OnFailure {
   if (own) return own;
   if (processing === 'deferred') return 'retry';
-  // A request that is kept would be answered to nobody.
-  return isRpc && general === 'retry' ? 'reject' : general;
+  // A request that is rejected times out, and one that is kept or comes again is answered too late.
+  return isRpc ? 'reply' : general;
 }

@@ -2,12 +2,14 @@ import { Answers } from './answers';
 import { Inbox, type InboxSettings } from './inbox';
 import { Pauses } from './pauses';
 import { RunningDeliveries } from './running-deliveries';
+import { UndecodableBodies } from './undecodable-bodies';
 import { SuspectsLane } from './suspects-lane';
 
 /** All inboxes of an application, one per registered data source, and what they share. */
 export class Inboxes {
   readonly answers = new Answers();
   readonly running = new RunningDeliveries();
+  readonly undecodable = new UndecodableBodies();
   private readonly pauses = new Pauses();
   private readonly lane = new SuspectsLane();
   private readonly byName = new Map<string, Inbox>();

@@ -71,7 +71,7 @@ const inboxColumns: Columns = {
   claim_token: { type: 'uuid', nullable: true },
   claimed_until: { ...timestamp, nullable: true },
   fingerprint: { type: 'varchar', length: 64, nullable: true },
-  reply: { type: 'text', nullable: true },
+  reply: { type: 'bytea', nullable: true },
 };
 
 /** ShedLock's own columns and types (UTC without a zone), and `fence`, whose default lets ShedLock's statements work. */

@@ -126,6 +126,22 @@ export const mutations = [
     why: 'the failure of a webhook is noted while the transaction around it holds the lock of the row',
   },
   {
+    guarantee: 'G5',
+    file: 'lib/inbox/rpc-delivery.ts',
+    replace: 'await this.keep(reply, codec);',
+    with: 'void codec;',
+    test: ['test/integration/inbox-edges/rpc.spec.ts', '-t', 'G5: a duplicate is answered with the reply'],
+    why: 'the reply to a request is not kept, and a duplicate is answered with nothing',
+  },
+  {
+    guarantee: 'G11',
+    file: 'lib/inbox/idempotent.interceptor.ts',
+    replace: 'if (undecodable) return inbox.burial.settle(policy, delivery.message, undecodable);',
+    with: 'if (undecodable) return Promise.resolve(ack());',
+    test: ['test/integration/inbox-edges/undecodable.spec.ts', '-t', 'G11: each is kept once'],
+    why: 'what cannot be decoded is acked, and nobody has it any more',
+  },
+  {
     guarantee: 'G6',
     file: 'lib/inbox/idempotent.interceptor.ts',
     replace: 'return from(this.handle(handler, payload, message, next));',

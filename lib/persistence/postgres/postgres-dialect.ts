@@ -5,6 +5,7 @@ import { columnsOf, serverVersion } from './catalog';
 import { createTablesSql } from './ddl';
 import { isConnectionFault, isRetryable } from './errors';
 import { inboxDeliveries } from './inbox';
+import { inboxReplies } from './inbox-replies';
 import { inboxClaims } from './inbox-claim';
 import { inboxKeeping } from './inbox-kept';
 import { lockStatements } from './lock';
@@ -29,7 +30,12 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
       settle: outboxSettle(outbox),
       deleteSent: outboxCleanup(outbox),
     },
-    inbox: { ...inboxDeliveries(inbox), ...inboxKeeping(inbox), ...inboxClaims(inbox) },
+    inbox: {
+      ...inboxDeliveries(inbox),
+      ...inboxKeeping(inbox),
+      ...inboxClaims(inbox),
+      ...inboxReplies(inbox),
+    },
     lock: lockStatements(lock),
     openSignals: postgresSignals(dataSource, outbox),
     createTablesSql: () => createTablesSql(dataSource, tables),
