@@ -3,6 +3,7 @@ import {
   defaultNackErrorHandler,
   MessageHandlerErrorBehavior,
   requeueErrorHandler,
+  type BatchMessageErrorHandler,
   type MessageErrorHandler,
 } from '@golevelup/nestjs-rabbitmq';
 import type { Subscription } from './handler-checks';
@@ -13,22 +14,23 @@ export type ConfiguredErrors =
   | { readonly kind: 'custom'; readonly handle: MessageErrorHandler }
   | undefined;
 
-/** Marks our own error handler, and keeps what it stands in for: a second application in this process starts from there. */
-const REPLACES = Symbol('nestjs-inbox-outbox:replaces');
+/** What our own error handlers stand in for: a second application in this process starts from there. */
+const replaced = new WeakMap<object, { readonly original: unknown }>();
 
-type Marked = MessageErrorHandler & { [REPLACES]?: { original: MessageErrorHandler | undefined } };
-
-export function markAsOurs(
-  ours: MessageErrorHandler,
-  original: MessageErrorHandler | undefined,
-): MessageErrorHandler {
-  return Object.assign(ours, { [REPLACES]: { original } });
+function mark<Handler extends object>(ours: Handler, original: Handler | undefined): Handler {
+  replaced.set(ours, { original });
+  return ours;
 }
 
-export function withoutOurs(handler: MessageErrorHandler | undefined): MessageErrorHandler | undefined {
-  const replaced = (handler as Marked | undefined)?.[REPLACES];
-  return replaced ? replaced.original : handler;
+function unmark<Handler extends object>(handler: Handler | undefined): Handler | undefined {
+  const found = handler && replaced.get(handler);
+  return found ? (found.original as Handler | undefined) : handler;
 }
+
+export const markAsOurs = mark<MessageErrorHandler>;
+export const withoutOurs = unmark<MessageErrorHandler>;
+export const markAsOurBatchHandler = mark<BatchMessageErrorHandler>;
+export const withoutOurBatchHandler = unmark<BatchMessageErrorHandler>;
 
 /** In golevelup's order: handler, behavior, the connection's default (which golevelup sets to requeue itself). */
 export function configuredErrors({ connection, effective }: Subscription): ConfiguredErrors {

@@ -25,6 +25,9 @@ export interface HandlerPolicy {
   readonly isolationLevel: IsolationLevel | undefined;
 }
 
+/** How golevelup calls a handler: with one message, with one whose reply somebody waits for, with many at once. */
+export type HandlerKind = 'single' | 'rpc' | 'batch';
+
 /** One message that came for one handler. */
 export interface Delivery {
   readonly policy: HandlerPolicy;

@@ -1,6 +1,17 @@
-import type { MessageErrorHandler, RabbitHandlerConfig } from '@golevelup/nestjs-rabbitmq';
+import type {
+  BatchMessageErrorHandler,
+  MessageErrorHandler,
+  RabbitHandlerConfig,
+} from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
-import { configuredErrors, markAsOurs, withoutOurs, type ConfiguredErrors } from './configured-errors';
+import {
+  configuredErrors,
+  markAsOurBatchHandler,
+  markAsOurs,
+  withoutOurBatchHandler,
+  withoutOurs,
+  type ConfiguredErrors,
+} from './configured-errors';
 import type { Answer } from './answers';
 import type { Delivery } from './delivery';
 import type { Subscription } from './handler-checks';
@@ -43,8 +54,27 @@ export function protectErrorPath(
       if (before) target.errorHandler = before;
       else delete target.errorHandler;
     });
+    if (subscription.effective.batchOptions) undo.push(protectBatches(subscription, config, path));
   }
   return () => undo.forEach((each) => each());
+}
+
+/** A batch has an error handler of its own, which comes first; after one that throws, golevelup can never close. */
+function protectBatches(
+  { entry, effective }: Subscription,
+  config: RabbitHandlerConfig | undefined,
+  path: ErrorPath,
+): () => void {
+  const target = entry?.batchOptions ? entry : config;
+  const before = target?.batchOptions;
+  if (!target || !before) return () => undefined;
+  const custom = withoutOurBatchHandler(effective.batchOptions?.errorHandler);
+  const ours = markAsOurBatchHandler(
+    (channel, messages, error) => path.handleBatch(channel, messages, error, custom),
+    custom,
+  );
+  target.batchOptions = { ...before, errorHandler: ours };
+  return () => (target.batchOptions = before);
 }
 
 /**
@@ -75,6 +105,22 @@ class ErrorPath {
     }
   }
 
+  /** Each message of a batch on its own, unless the application has a handler for batches. */
+  async handleBatch(
+    channel: Channel,
+    messages: readonly RawMessage[],
+    error: unknown,
+    custom: BatchMessageErrorHandler | undefined,
+  ): Promise<void> {
+    const isAnswered = messages.every((message) => this.inboxes.answers.to(message));
+    if (!custom || isAnswered) {
+      await Promise.all(messages.map((message) => this.handle(channel, message, error)));
+      return;
+    }
+    const handle = () => custom(channel, [...messages], error);
+    await this.inboxes.running.track((abort) => this.callCustom(handle, channel, messages, abort));
+  }
+
   private async decide(
     channel: Channel,
     message: RawMessage,
@@ -87,12 +133,17 @@ class ErrorPath {
       return replyMayBeLost(answer, message) ? requeue : answer.settlement;
     }
     if (this.configured?.kind === 'custom') {
-      await this.callCustom(this.configured.handle, channel, message, error, abort);
+      const { handle } = this.configured;
+      await this.callCustom(() => handle(channel, message, error), channel, [message], abort);
       return undefined;
     }
     if (this.configured?.behavior === 'ack') return ack();
     const handler = answer?.handler ?? this.anonymous();
     const onFailure = this.configured?.behavior ?? handler.policy.onFailure;
+    const undecodable = this.inboxes.undecodable.of(message);
+    if (undecodable && onFailure !== 'reply') {
+      return handler.inbox.burial.settle(handler.policy, message as unknown as InboundMessage, undecodable);
+    }
     const delivery: Delivery = {
       policy: { ...handler.policy, onFailure },
       message: message as unknown as InboundMessage,
@@ -105,22 +156,21 @@ class ErrorPath {
 
   /** An application's own error handler may run into the closed channel too. */
   private async callCustom(
-    handle: MessageErrorHandler,
+    handle: () => unknown,
     channel: Channel,
-    message: RawMessage,
-    error: unknown,
+    messages: readonly RawMessage[],
     abort: AbortSignal,
   ): Promise<void> {
     try {
-      await handle(channel, message, error);
+      await handle();
     } catch (failure) {
       if (isClosedChannel(failure)) return this.leaveToBroker();
       this.logger.error(
-        `The errorHandler of ${this.names} failed; the message is requeued`,
+        `The errorHandler of ${this.names} failed; what it was called for is requeued`,
         stackOf(failure),
       );
       await pause(abort);
-      this.answer(channel, message, requeue);
+      for (const message of messages) this.answer(channel, message, requeue);
     }
   }
 

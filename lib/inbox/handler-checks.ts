@@ -96,13 +96,6 @@ function subscriptionsOn(
   const entries = lookup ? [handlers[lookup]].flat() : [undefined];
   return entries.map((entry) => {
     const effective = { ...config, ...entry };
-    if (effective.batchOptions) {
-      throw refusal(
-        handler,
-        'batch',
-        'handlers with batchOptions are not supported yet. Remove batchOptions or @Idempotent().',
-      );
-    }
     if (effective.type === 'rpc' && !enableDirectReplyTo) {
       throw refusal(
         handler,

@@ -10,13 +10,19 @@ import type { KeptHandler } from './kept-handler';
  *
  * @param instance the provider or controller
  * @param propertyKey name of the method, which may be an inherited one
+ * @param isBatch it takes arrays, here of one
  */
 export function handlerPipeline(
   creator: () => ExternalContextCreator,
   instance: object,
   propertyKey: string,
+  isBatch = false,
 ): KeptHandler['invoke'] {
-  type Call = (payload: unknown, message: InboundMessage, headers: unknown) => Promise<unknown>;
+  type Call = (
+    payload: unknown,
+    message: InboundMessage | InboundMessage[],
+    headers: unknown,
+  ) => Promise<unknown>;
   let call: Call | undefined;
   return async (payload, message) => {
     call ??= creator().create(
@@ -30,7 +36,8 @@ export function handlerPipeline(
       undefined,
       RABBIT_CONTEXT_TYPE_KEY,
     ) as Call;
-    return call(payload, message, message.properties.headers);
+    const { headers } = message.properties;
+    return isBatch ? call([payload], [message], [headers]) : call(payload, message, headers);
   };
 }
 

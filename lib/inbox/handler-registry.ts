@@ -2,6 +2,7 @@ import { AmqpConnection, AmqpConnectionManager } from '@golevelup/nestjs-rabbitm
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService, ExternalContextCreator, ModuleRef } from '@nestjs/core';
 import { InvalidOptionError } from '../message/invalid-option.error';
+import { wrapBatchMethod } from './batch-arguments';
 import { bodyDecoder } from './body-decoder';
 import { protectErrorPath } from './error-path';
 import { refusal, subscriptionsOf, type Subscription } from './handler-checks';
@@ -10,7 +11,7 @@ import { handlerPipeline } from './handler-pipeline';
 import { consumerName } from './idempotent.options';
 import type { Inbox } from './inbox';
 import { Inboxes } from './inboxes';
-import { refuseContradictions } from './option-contradictions';
+import { kindOf, refuseContradictions } from './option-contradictions';
 import { ReplyCodec } from './reply-codec';
 import type { RegisteredHandler } from './registered-handler';
 import { guardDeserializer } from './undecodable-bodies';
@@ -85,8 +86,11 @@ export class HandlerRegistry implements OnModuleInit {
     const { classRef, metadata } = handler;
     const inbox = this.inboxOf(handler);
     const rpc = subscriptions.find(({ effective }) => effective.type === 'rpc');
-    const policy = inbox.policyOf(metadata, classRef, rpc !== undefined);
-    refuseContradictions(handler, policy, rpc ? 'rpc' : 'single');
+    const kind = kindOf(handler, subscriptions);
+    const isBatch = kind === 'batch';
+    const policy = inbox.policyOf(metadata, classRef, kind);
+    refuseContradictions(handler, policy, kind);
+    if (isBatch) this.undo.push(wrapBatchMethod(handler.instance as object, metadata.propertyKey));
     checkIdentity(handler, policy.consumer);
     const identity = JSON.stringify([inbox.name, policy.consumer]);
     const owner = owners.get(identity);
@@ -99,7 +103,12 @@ export class HandlerRegistry implements OnModuleInit {
       // Where several subscriptions have deserializers of their own, they decode the same messages, so any will do.
       decode: bodyDecoder(subscriptions[0]),
       replies: rpc && new ReplyCodec(rpc.connection),
-      invoke: handlerPipeline(() => this.contexts(), handler.instance as object, metadata.propertyKey),
+      invoke: handlerPipeline(
+        () => this.contexts(),
+        handler.instance as object,
+        metadata.propertyKey,
+        isBatch,
+      ),
     };
     const methods = this.handlers.get(classRef) ?? new Map<string, RegisteredHandler>();
     this.handlers.set(classRef, methods.set(metadata.propertyKey, registered));

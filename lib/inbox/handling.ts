@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type { ConcurrencyGate } from '../transaction/concurrency-gate';
-import { describe, type IdentifiedDelivery } from './delivery';
+import { describe, type TransactionalWork } from './delivery';
 import { Hold } from './held-work';
 import type { Attempt, InboxTransaction } from './inbox-transaction';
 import type { Pauses } from './pauses';
@@ -40,7 +40,7 @@ export class Handling {
    * @param abort fires when a shutdown cannot wait any longer
    * @throws {ShuttingDownError} when the application stops before there is an outcome
    */
-  async run(delivery: IdentifiedDelivery, abort: AbortSignal): Promise<Outcome> {
+  async run(delivery: TransactionalWork, abort: AbortSignal): Promise<Outcome> {
     const { gate, transaction, pauses } = this.parts;
     const hold = new Hold(pauses, this.logger, `the ${describe(delivery)}`);
     let conflicts = 0;
@@ -83,7 +83,7 @@ export class Handling {
    * Once, in a savepoint of the application's transaction. Whoever gets a failure has to throw it, so that the application's
    * transaction can roll back too.
    */
-  async join(delivery: IdentifiedDelivery, abort: AbortSignal): Promise<Outcome> {
+  async join(delivery: TransactionalWork, abort: AbortSignal): Promise<Outcome> {
     await delivery.claim?.leave();
     const attempt = await this.parts.transaction.run(delivery, abort);
     switch (attempt.kind) {
@@ -99,6 +99,6 @@ export class Handling {
 }
 
 /** What is done then was done by this very delivery, so `pass` is not meant. */
-function skippingDuplicates(delivery: IdentifiedDelivery): IdentifiedDelivery {
+function skippingDuplicates(delivery: TransactionalWork): TransactionalWork {
   return { ...delivery, policy: { ...delivery.policy, onDuplicate: 'skip' } };
 }

@@ -1,6 +1,8 @@
 import { Nack, RABBIT_CONTEXT_TYPE_KEY } from '@golevelup/nestjs-rabbitmq';
 import { Injectable, type CallHandler, type ExecutionContext, type NestInterceptor } from '@nestjs/common';
 import { from, lastValueFrom, type Observable } from 'rxjs';
+import { batchAnswer } from './batch-answer';
+import { BatchArguments } from './batch-arguments';
 import type { Delivery } from './delivery';
 import { HandlerRegistry } from './handler-registry';
 import type { InboundMessage } from './inbound-message';
@@ -32,8 +34,13 @@ export class IdempotentInterceptor implements NestInterceptor {
     const handler = metadata && this.handlers.find(context.getClass(), metadata.propertyKey);
     // One that is not registered is stopped by its ProtectionCheck.
     if (!handler) return next.handle();
-    const [payload, message] = context.getArgs<[unknown, InboundMessage]>();
-    return from(this.handle(handler, payload, message, next));
+    const args = context.getArgs<[unknown, InboundMessage]>();
+    const [payload, message] = args;
+    return from(
+      Array.isArray(message)
+        ? this.handleBatch(handler, new BatchArguments(args, handler.decode), next)
+        : this.handle(handler, payload, message, next),
+    );
   }
 
   private async handle(
@@ -55,6 +62,27 @@ export class IdempotentInterceptor implements NestInterceptor {
     );
     this.inboxes.answers.remember(message, { handler, settlement });
     return answerOf(settlement, message);
+  }
+
+  private async handleBatch(
+    handler: RegisteredHandler,
+    batch: BatchArguments,
+    next: CallHandler,
+  ): Promise<unknown> {
+    const { inbox, policy, decode } = handler;
+    const { messages } = batch;
+    const handle = (indices: readonly number[]) =>
+      batch.run(indices, () => lastValueFrom<unknown, undefined>(next.handle(), { defaultValue: undefined }));
+    // Comes alone from the inbox table.
+    const kept = messages[0] && inbox.runs.get(messages[0]);
+    if (kept) return kept.intercept(() => handle([0]));
+    const settlements = await this.inboxes.running.track((abort) =>
+      inbox.batches.settle({ policy, messages, decode, handle }, abort),
+    );
+    for (const [index, settlement] of settlements.entries()) {
+      this.inboxes.answers.remember(messages[index] as InboundMessage, { handler, settlement });
+    }
+    return batchAnswer(settlements);
   }
 
   private settle(handler: RegisteredHandler, delivery: Delivery, abort: AbortSignal): Promise<Settlement> {

@@ -4,8 +4,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 export interface InboxContext {
   /** The handler's identity in the inbox table. */
   readonly consumer: string;
-  /** `undefined` only with `onMissingId: 'process'`. */
+  /** `undefined` only with `onMissingId: 'process'`, and in a batch of several. */
   readonly messageId: string | undefined;
+  /** Of a batch handler only: the ids of its messages, in step with payloads, raw messages and headers. */
+  readonly messageIds?: readonly (string | undefined)[];
   /**
    * Which attempt this is, as far as it is known: 1 for a first delivery, at least 2 for one that was delivered or tried
    * before. An attempt that died with its process may not have been counted.

@@ -11,8 +11,10 @@ import { checkRetention } from '../message/retention';
 import { createRetryPolicy } from '../message/retry-policy';
 import type { IntervalRegistry } from '../scheduling/named-interval';
 import { Backlog } from './backlog';
+import { BatchDelivery } from './batch-delivery';
+import { BatchStore } from './batch-store';
 import { Burial } from './burial';
-import type { HandlerPolicy } from './delivery';
+import type { HandlerKind, HandlerPolicy } from './delivery';
 import { FailurePolicy } from './failure-policy';
 import type { IdempotentMetadata } from './idempotent.metadata';
 import { InboxDelivery } from './inbox-delivery';
@@ -29,6 +31,7 @@ import { ReplyStore } from './reply-store';
 import { RpcDelivery } from './rpc-delivery';
 import type { RunningDeliveries } from './running-deliveries';
 import type { SuspectsLane } from './suspects-lane';
+import type { UndecodableBodies } from './undecodable-bodies';
 
 /** What one registration of the module brings. */
 export interface InboxSettings {
@@ -54,6 +57,7 @@ export interface SharedParts {
   readonly lane: SuspectsLane;
   readonly pauses: Pauses;
   readonly running: RunningDeliveries;
+  readonly undecodable: UndecodableBodies;
 }
 
 /** The inbox of one data source. Made by {@link Inboxes}, which holds what all of them share. */
@@ -63,6 +67,7 @@ export class Inbox {
   readonly deliveries: InboxDelivery;
   /** For RPC handlers, in the place of `deliveries`. */
   readonly rpc: RpcDelivery;
+  readonly batches: BatchDelivery;
   readonly burial: Burial;
   readonly service: InboxService;
   /** Handles what the table owns. */
@@ -108,6 +113,14 @@ export class Inbox {
       this.deliveries,
       new ReplyStore(dataSource, transactions, tables.inbox, dialect),
     );
+    this.batches = new BatchDelivery({
+      store: new BatchStore(transactions, dialect),
+      deliveries: this.deliveries,
+      handling,
+      burial: this.burial,
+      undecodable: shared.undecodable,
+      pauses,
+    });
     this.service = new InboxService({ ...common, dataSource, timeout: options.timeout });
   }
 
@@ -118,10 +131,11 @@ export class Inbox {
   policyOf(
     { propertyKey, options }: IdempotentMetadata,
     concreteClass: { name: string },
-    isRpc: boolean,
+    kind: HandlerKind,
   ): HandlerPolicy {
     const defaults = this.settings.options;
-    const processing = options.processing ?? (isRpc ? 'inline' : defaults.processing);
+    const processing = options.processing ?? (kind === 'single' ? defaults.processing : 'inline');
+    const isPassing = processing === 'inline' && kind !== 'batch';
     const maxAttempts = options.retry?.maxAttempts ?? defaults.maxAttempts;
     const backoff = { ...defaults.backoff, ...options.retry?.backoff };
     const owner = `${concreteClass.name}.${propertyKey}`;
@@ -130,10 +144,10 @@ export class Inbox {
       consumer: options.consumer ?? owner,
       messageId: options.messageId,
       onMissingId: options.onMissingId ?? defaults.onMissingId,
-      onDuplicate: options.onDuplicate ?? (processing === 'deferred' ? 'skip' : defaults.onDuplicate),
+      onDuplicate: options.onDuplicate ?? (isPassing ? defaults.onDuplicate : 'skip'),
       processing,
       orderingKey: options.orderingKey,
-      onFailure: onFailureOf(options.onFailure, defaults.onFailure, { isRpc, processing }),
+      onFailure: onFailureOf(options.onFailure, defaults.onFailure, { kind, processing }),
       errorReply: options.errorReply,
       maxAttempts,
       retry: createRetryPolicy(maxAttempts, backoff),
@@ -146,10 +160,10 @@ export class Inbox {
 function onFailureOf(
   own: OnFailure | undefined,
   general: OnFailure,
-  { isRpc, processing }: { readonly isRpc: boolean; readonly processing: Processing },
+  { kind, processing }: { readonly kind: HandlerKind; readonly processing: Processing },
 ): OnFailure {
   if (own) return own;
   if (processing === 'deferred') return 'retry';
   // A request that is rejected times out, and one that is kept or comes again is answered too late.
-  return isRpc ? 'reply' : general;
+  return kind === 'rpc' ? 'reply' : general;
 }

@@ -16,7 +16,12 @@ export class Inboxes {
 
   /** Has to be done before the handlers are looked for, which is in `onModuleInit`. */
   open(settings: InboxSettings): Inbox {
-    const inbox = new Inbox(settings, { lane: this.lane, pauses: this.pauses, running: this.running });
+    const inbox = new Inbox(settings, {
+      lane: this.lane,
+      pauses: this.pauses,
+      running: this.running,
+      undecodable: this.undecodable,
+    });
     this.byName.set(settings.name, inbox);
     return inbox;
   }

@@ -1,9 +1,20 @@
-import type { HandlerPolicy } from './delivery';
-import { refusal } from './handler-checks';
+import type { HandlerKind, HandlerPolicy } from './delivery';
+import { refusal, type Subscription } from './handler-checks';
 import type { DiscoveredHandler } from './handler-discovery';
 
-/** How golevelup calls the handler. */
-export type HandlerKind = 'single' | 'rpc' | 'batch';
+/** @throws {IdempotentHandlerError} for a handler that would get one message here and many there */
+export function kindOf(handler: DiscoveredHandler, subscriptions: readonly Subscription[]): HandlerKind {
+  if (subscriptions.some(({ effective }) => effective.type === 'rpc')) return 'rpc';
+  const batches = subscriptions.filter(({ effective }) => effective.batchOptions !== undefined);
+  if (batches.length === 0) return 'single';
+  if (batches.length === subscriptions.length) return 'batch';
+  throw refusal(
+    handler,
+    'batch',
+    'it is subscribed with batchOptions and without, so that it would get one message here and many there. Set them for ' +
+      'all of its subscriptions or for none.',
+  );
+}
 
 /**
  * Options that cannot be kept together with what kind of handler it is.
@@ -17,6 +28,7 @@ export function refuseContradictions(
 ): void {
   if (kind === 'rpc') refuseKeptRequests(handler, policy);
   else refuseReplies(handler, policy);
+  if (kind === 'batch') refuseForBatches(handler, policy);
 }
 
 /** Who has sent a request waits for the reply, which a later run cannot send any more. */
@@ -40,4 +52,19 @@ function refuseReplies(handler: DiscoveredHandler, { onFailure, errorReply }: Ha
     'reply-without-rpc',
     `${option} is for @RabbitRPC() handlers: nobody waits for a reply here. Remove the option.`,
   );
+}
+
+/** What is said of one message, where the handler gets many. */
+function refuseForBatches(
+  handler: DiscoveredHandler,
+  { processing, onDuplicate, orderingKey }: HandlerPolicy,
+): void {
+  const reasons = [
+    processing === 'deferred' && "processing: 'deferred' handles messages one at a time",
+    onDuplicate === 'pass' &&
+      "onDuplicate: 'pass' cannot tell the handler which messages of a batch are duplicates",
+    orderingKey && 'orderingKey is about messages that are handled one at a time',
+  ].filter(Boolean);
+  if (reasons.length === 0) return;
+  throw refusal(handler, 'batch', `${reasons.join(', and ')}. Remove the option, or batchOptions.`);
 }

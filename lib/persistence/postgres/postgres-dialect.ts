@@ -6,6 +6,7 @@ import { createTablesSql } from './ddl';
 import { isConnectionFault, isRetryable } from './errors';
 import { inboxDeliveries } from './inbox';
 import { inboxReplies } from './inbox-replies';
+import { inboxBatches } from './inbox-take-many';
 import { inboxClaims } from './inbox-claim';
 import { inboxKeeping } from './inbox-kept';
 import { lockStatements } from './lock';
@@ -35,6 +36,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
       ...inboxKeeping(inbox),
       ...inboxClaims(inbox),
       ...inboxReplies(inbox),
+      ...inboxBatches(inbox),
     },
     lock: lockStatements(lock),
     openSignals: postgresSignals(dataSource, outbox),

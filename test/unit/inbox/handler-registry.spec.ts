@@ -12,6 +12,7 @@ import { Test } from '@nestjs/testing';
 import { HandlerRegistry } from '../../../lib/inbox/handler-registry';
 import { IdempotentHandlerError } from '../../../lib/inbox/idempotent-handler.error';
 import { Idempotent } from '../../../lib/inbox/idempotent.decorator';
+import type { IdempotentOptions } from '../../../lib/inbox/idempotent.options';
 import type { Inbox } from '../../../lib/inbox/inbox';
 import { Inbox as RealInbox } from '../../../lib/inbox/inbox';
 import { Inboxes } from '../../../lib/inbox/inboxes';
@@ -185,22 +186,58 @@ describe('start-up refuses handlers that could not be protected', () => {
     expect(await refused({ providers: [Transient] })).toMatchObject({ problem: 'request-scope' });
   });
 
-  it('a batch handler, in the decorator and in the handlers of the connection', async () => {
-    @Injectable()
-    class Batch {
-      @RabbitSubscribe({ queue: 'q', batchOptions: { size: 5 } })
-      @Idempotent()
-      async handle(): Promise<void> {}
-    }
+  it('a batch handler that is subscribed without batchOptions too', async () => {
     @Injectable()
     class Named {
       @RabbitSubscribe({ name: 'named' })
       @Idempotent()
       async handle(): Promise<void> {}
     }
-    expect(await refused({ providers: [Batch] })).toMatchObject({ problem: 'batch' });
     const handlers = { named: [{ queue: 'a' }, { queue: 'b', batchOptions: { size: 5 } }] };
     expect(await refused({ providers: [Named] }, [{ handlers }])).toMatchObject({ problem: 'batch' });
+  });
+
+  it.each([
+    ['batch', { onDuplicate: 'pass' }],
+    ['batch', { processing: 'deferred' }],
+    ['batch', { orderingKey: () => 'key' }],
+    ['reply-without-rpc', { onFailure: 'reply' }],
+    ['reply-without-rpc', { errorReply: () => 'sorry' }],
+  ] as [string, IdempotentOptions][])(
+    'a batch handler with options that are for others: %s %j',
+    async (problem, options) => {
+      @Injectable()
+      class Batch {
+        @RabbitSubscribe({ queue: 'q', batchOptions: { size: 5 } })
+        @Idempotent(options)
+        async handle(): Promise<void> {}
+      }
+      expect(await refused({ providers: [Batch] })).toMatchObject({ problem });
+    },
+  );
+
+  it('leaves a batch handler and its configuration as they were', async () => {
+    const batchOptions = { size: 5 };
+    @Injectable()
+    class Batch {
+      @RabbitSubscribe({ queue: 'q', batchOptions })
+      @Idempotent()
+      async handle(_messages: unknown[]): Promise<void> {}
+    }
+    const original = Batch.prototype.handle;
+    const config = Reflect.getMetadata(RABBIT_HANDLER, original) as object;
+    const before = { ...config };
+    const registry = await start({ providers: [Batch] });
+    expect(Batch.prototype.handle).not.toBe(original);
+    expect(Batch.prototype.handle).toHaveProperty('name', 'handle');
+    expect(Batch.prototype.handle).toHaveLength(1);
+    for (const key of Reflect.getMetadataKeys(original) as unknown[]) {
+      expect(Reflect.getMetadata(key, Batch.prototype.handle)).toBe(Reflect.getMetadata(key, original));
+    }
+    registry.dispose();
+    expect(Batch.prototype.handle).toBe(original);
+    expect(config).toEqual(before);
+    expect(batchOptions).toEqual({ size: 5 });
   });
 
   it('a named handler that the connection does not have', async () => {

@@ -1,0 +1,159 @@
+import { Logger } from '@nestjs/common';
+import { ShuttingDownError } from '../transaction/shutting-down.error';
+import type { BatchStore } from './batch-store';
+import type { Burial } from './burial';
+import type { HandlerPolicy } from './delivery';
+import type { Handling } from './handling';
+import type { InboundMessage } from './inbound-message';
+import { inboxContext, runInInboxContext, type InboxContext } from './inbox-context';
+import type { InboxDelivery } from './inbox-delivery';
+import { fingerprintOf, readMessageId } from './message-id';
+import type { Pauses } from './pauses';
+import { ack, requeue, type Settlement } from './settlement';
+import type { UndecodableBodies } from './undecodable-bodies';
+
+/** What golevelup has collected for one batch handler. */
+export interface Batch {
+  readonly policy: HandlerPolicy;
+  readonly messages: readonly InboundMessage[];
+  readonly decode: (message: InboundMessage) => unknown;
+  /** Runs everything inside of the interceptor with these messages. May be called more than once. */
+  readonly handle: (indices: readonly number[]) => Promise<unknown>;
+}
+
+export interface BatchDeliveryParts {
+  readonly store: BatchStore;
+  readonly deliveries: Pick<InboxDelivery, 'settle'>;
+  readonly handling: Handling;
+  readonly burial: Burial;
+  readonly undecodable: UndecodableBodies;
+  readonly pauses: Pauses;
+}
+
+/** A message of the batch that is taken together with others. */
+interface Fresh {
+  readonly index: number;
+  readonly id: string;
+}
+
+/**
+ * One batch, from its arrival to the answer for each of its messages:
+ *
+ * 1. Set apart what cannot be handled together with others: a body that cannot be decoded; a message without an id that one
+ *    can keep; a redelivered one, which may be what killed the process and has to pass the suspects' lane.
+ * 2. Begin; *take* all others in one statement. Copies, in the batch too, are not ours: they are only acked.
+ * 3. Run the handler once with what is ours, commit. With nothing ours it is not called.
+ * 4. Failed: rolled back, and each of its messages is handled on its own, as if it had come alone. One that cannot be handled
+ *    does not hold the others.
+ * 5. What was set apart comes last, each on its own.
+ */
+export class BatchDelivery {
+  private readonly logger = new Logger('Inbox');
+
+  constructor(private readonly parts: BatchDeliveryParts) {}
+
+  /**
+   * @param abort fires when a shutdown cannot wait any longer
+   * @returns in step with the messages
+   * @throws the failure, inside a transaction of the application, which has to roll back
+   */
+  async settle(batch: Batch, abort: AbortSignal): Promise<Settlement[]> {
+    const settlements = new Map<number, Settlement>();
+    const { fresh, apart } = this.divide(batch);
+    if (fresh.length > 1 && !this.parts.pauses.isStopping) {
+      for (const [index, settlement] of await this.together(batch, fresh, abort)) {
+        settlements.set(index, settlement);
+      }
+    }
+    const left = [...fresh.map(({ index }) => index), ...apart].filter((index) => !settlements.has(index));
+    for (const index of left) settlements.set(index, await this.alone(batch, index, abort));
+    return batch.messages.map((_, index) => settlements.get(index) as Settlement);
+  }
+
+  private divide(batch: Batch): { fresh: Fresh[]; apart: number[] } {
+    const fresh: Fresh[] = [];
+    const apart: number[] = [];
+    for (const [index, message] of batch.messages.entries()) {
+      const isApart = this.parts.undecodable.of(message) !== undefined || message.fields.redelivered;
+      const id = isApart ? undefined : idOf(batch.policy, message);
+      if (id === undefined) apart.push(index);
+      else fresh.push({ index, id });
+    }
+    return { fresh, apart };
+  }
+
+  /** Steps 2 and 3. @returns nothing where it has failed */
+  private async together(
+    batch: Batch,
+    fresh: readonly Fresh[],
+    abort: AbortSignal,
+  ): Promise<Map<number, Settlement>> {
+    const { handling } = this.parts;
+    const { isJoined } = handling;
+    const all = (settlement: Settlement) => new Map(fresh.map(({ index }) => [index, settlement]));
+    const work = {
+      policy: batch.policy,
+      key: undefined,
+      attempt: 1,
+      handle: () => this.handleOurs(batch, fresh),
+    };
+    try {
+      const outcome = await (isJoined ? handling.join(work, abort) : handling.run(work, abort));
+      if (outcome.kind === 'handled') {
+        return all(isJoined ? { kind: 'ack', value: undefined, provisional: true } : ack());
+      }
+      const error = outcome.kind === 'failed' ? outcome.error : new Error(`Unexpected: ${outcome.kind}`);
+      if (isJoined) throw error;
+      this.logger.warn(
+        `A batch of ${fresh.length} messages for ${batch.policy.consumer} failed and was rolled back; each of them is handled ` +
+          `on its own: ${error instanceof Error ? error.message : String(error)}`,
+      );
+      return new Map();
+    } catch (error) {
+      if (!(error instanceof ShuttingDownError)) throw error;
+      return all(requeue);
+    }
+  }
+
+  private async handleOurs(batch: Batch, fresh: readonly Fresh[]): Promise<unknown> {
+    const { consumer } = batch.policy;
+    const taken = await this.parts.store.take(
+      consumer,
+      fresh.map(({ id }) => id),
+    );
+    // The first of copies in one batch is ours: taking it out of the set leaves the others as duplicates.
+    const ours = fresh.filter(({ id }) => taken.delete(id));
+    const skipped = fresh.length - ours.length;
+    if (skipped > 0) this.logger.debug(`${skipped} messages of a batch for ${consumer} are duplicates.`);
+    if (ours.length === 0) return undefined;
+    const context = { ...(inboxContext() as InboxContext), messageIds: ours.map(({ id }) => id) };
+    return runInInboxContext(context, () => batch.handle(ours.map(({ index }) => index)));
+  }
+
+  private alone(batch: Batch, index: number, abort: AbortSignal): Promise<Settlement> {
+    const { policy } = batch;
+    const message = batch.messages[index] as InboundMessage;
+    const undecodable = this.parts.undecodable.of(message);
+    if (undecodable) return this.parts.burial.settle(policy, message, undecodable);
+    const handle = () => {
+      const context = inboxContext() as InboxContext;
+      return runInInboxContext({ ...context, messageIds: [context.messageId] }, () => batch.handle([index]));
+    };
+    return this.parts.deliveries.settle(
+      { policy, message, payload: () => batch.decode(message), handle },
+      abort,
+    );
+  }
+}
+
+/** @returns `undefined` for one that is handled on its own: it is reported there, or has no protection */
+function idOf({ messageId, onMissingId }: HandlerPolicy, message: InboundMessage): string | undefined {
+  try {
+    return (
+      readMessageId(message, messageId) ??
+      (onMissingId === 'fingerprint' ? fingerprintOf(message) : undefined)
+    );
+  } catch {
+    return undefined;
+  }
+}
