@@ -60,7 +60,7 @@ describe('undecodable bodies', () => {
 
   it('C46: an empty body is an undefined payload, exactly once; null is null', async () => {
     const queue = setup.broker.queue('empty');
-    const app = await setup.started(APP, { queue });
+    const app = await setup.started(APP, { queue, prefetch: 1 });
     for (let copy = 0; copy < 2; copy++) {
       await send(queue, 'nothing', Buffer.alloc(0));
       await send(queue, 'null', Buffer.from('null'));
@@ -75,7 +75,7 @@ describe('undecodable bodies', () => {
 
   it('C45: U+0000, lone surrogates and emoji in JSON are no fault of the body', async () => {
     const queue = setup.broker.queue('c45');
-    const app = await setup.started(APP, { queue });
+    const app = await setup.started(APP, { queue, prefetch: 1 });
     const texts = ['a\u0000b', '\ud800', '👩‍👩‍👧‍👦 𝒳', 'größe.é'];
     for (const [n, text] of texts.entries()) await send(queue, `c45-${n}`, { text });
     await settled(4, app);
@@ -86,7 +86,7 @@ describe('undecodable bodies', () => {
 
   it('one without an id is kept by its content', async () => {
     const queue = setup.broker.queue('anonymous');
-    const app = await setup.started(APP, { queue });
+    const app = await setup.started(APP, { queue, prefetch: 1 });
     await send(queue, undefined, Buffer.from('not json'));
     await send(queue, undefined, Buffer.from('not json'));
     await send(queue, undefined, Buffer.from('not json either'));
@@ -101,7 +101,7 @@ describe('undecodable bodies', () => {
 
   it('G7: one whose id is done changes nothing', async () => {
     const queue = setup.broker.queue('done');
-    const app = await setup.started(APP, { queue });
+    const app = await setup.started(APP, { queue, prefetch: 1 });
     await send(queue, 'done', { a: 1 });
     await settled(1, app);
     const before = await setup.rows('done');
@@ -113,7 +113,7 @@ describe('undecodable bodies', () => {
 
   it("an application's own deserializer that throws", async () => {
     const queue = setup.broker.queue('strict');
-    const app = await setup.started(APP, { queue, variant: 'strict' });
+    const app = await setup.started(APP, { queue, variant: 'strict', prefetch: 1 });
     await send(queue, 'strict-good', Buffer.from([1, 0xff, 0xfe]));
     await send(queue, 'strict-bad', Buffer.from([2, 3]));
     await send(queue, 'strict-empty', Buffer.alloc(0));
