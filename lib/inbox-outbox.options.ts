@@ -89,6 +89,8 @@ export interface OutboxOptions {
   onDeadLetter?: 'continue' | 'halt';
   /** Keep sent rows for this long; `false` (default): they are deleted when the broker has confirmed them. */
   retention?: Duration | false;
+  /** How long after a message was sent its deduplication key is remembered; its row is kept that long. Default `'24h'`. */
+  deduplicationRetention?: Duration;
   cleanup?: CleanupOptions;
   /** Makes the bodies. Default: the golevelup connection's `serializer`, which is JSON by default. */
   serializer?: MessageSerializer;
@@ -199,6 +201,7 @@ export interface ResolvedOutboxOptions {
   readonly retryIf: RetryIf | undefined;
   readonly onDeadLetter: 'continue' | 'halt';
   readonly retention: number | false;
+  readonly deduplicationRetention: number;
   readonly cleanup: ResolvedCleanupOptions;
   readonly serializer: MessageSerializer | undefined;
   readonly propagateContext: boolean;
@@ -255,6 +258,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     'retryIf',
     'onDeadLetter',
     'retention',
+    'deduplicationRetention',
     'cleanup',
     'serializer',
     'propagateContext',
@@ -287,6 +291,10 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     retryIf: optionalFunction('outbox.retryIf', options.retryIf),
     onDeadLetter: oneOf('outbox.onDeadLetter', options.onDeadLetter ?? 'continue', ['continue', 'halt']),
     retention: retention === false ? false : toMilliseconds('outbox.retention', retention),
+    deduplicationRetention: toMilliseconds(
+      'outbox.deduplicationRetention',
+      options.deduplicationRetention ?? '24h',
+    ),
     cleanup: resolveCleanup('outbox.cleanup.', options.cleanup ?? {}),
     serializer: withMethod('outbox.serializer', options.serializer, 'serialize'),
     propagateContext: oneOf('outbox.propagateContext', options.propagateContext ?? true, [true, false]),

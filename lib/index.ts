@@ -68,6 +68,7 @@ export { LockLostError } from './locking/lock-lost.error';
 export { LockUnansweredError } from './locking/lock-unanswered.error';
 export { NotLockedError } from './locking/not-locked.error';
 export { SchedulerLockError } from './locking/scheduler-lock.error';
+export { InvalidArgumentError } from './message/invalid-argument.error';
 export { InvalidMessageError } from './message/invalid-message.error';
 export { InvalidOptionError } from './message/invalid-option.error';
 export { NonRetryableError } from './message/non-retryable.error';

@@ -94,7 +94,11 @@ export class Registration {
     this.outbox = new OutboxService({
       dataSource,
       transactions: this.transactions,
-      statements: dialect.outbox,
+      statements: {
+        ...dialect.outbox,
+        insert: (runner, messages) =>
+          dialect.outbox.insert(runner, messages, options.outbox.deduplicationRetention),
+      },
       requireTransaction: options.outbox.requireTransaction,
       get serializer() {
         return options.outbox.serializer ?? connection()?.configuration.serializer;
@@ -129,6 +133,7 @@ export class Registration {
         ...options.outbox.cleanup,
         store: new OutboxStore(common),
         retention: options.outbox.retention,
+        deduplicationRetention: options.outbox.deduplicationRetention,
         logger: new Logger('OutboxCleaner'),
       }),
       new InboxCleaner({

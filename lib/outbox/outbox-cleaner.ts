@@ -5,6 +5,8 @@ export interface OutboxCleanerDependencies extends Omit<LockedJobOptions, 'name'
   readonly store: Pick<OutboxStore, 'deleteSent'>;
   /** Milliseconds that sent rows are kept; false when they are deleted at once. */
   readonly retention: number | false;
+  /** Milliseconds that sent rows with a deduplication key are kept at least. Default 24 hours. */
+  readonly deduplicationRetention?: number;
   /** Rows per statement. */
   readonly batchSize: number;
   /** Of the data source, where it has one. */
@@ -13,14 +15,14 @@ export interface OutboxCleanerDependencies extends Omit<LockedJobOptions, 'name'
 
 /**
  * Deletes rows that were sent long enough ago, in small batches and under the lock `outbox-cleaner`. Open and dead ones
- * never. It is needed without retention too: rows with a deduplication key are kept for a day in any case, which the
- * statement sees to.
+ * never. It is needed without retention too: rows with a deduplication key are kept for their own time in any case,
+ * which the statement sees to.
  */
 export class OutboxCleaner {
   private readonly job: LockedJob;
 
   constructor(use: OutboxCleanerDependencies) {
-    const { store, retention, batchSize, name, ...job } = use;
+    const { store, retention, deduplicationRetention, batchSize, name, ...job } = use;
     const olderThan = retention === false ? 0 : retention;
     this.job = new LockedJob({
       ...job,
@@ -28,7 +30,7 @@ export class OutboxCleaner {
       work: async (signal) => {
         let deleted = batchSize;
         while (deleted >= batchSize && !signal.aborted)
-          deleted = await store.deleteSent(olderThan, batchSize);
+          deleted = await store.deleteSent(olderThan, batchSize, deduplicationRetention);
       },
     });
   }

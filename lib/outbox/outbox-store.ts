@@ -75,10 +75,13 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
 
   /**
    * @param olderThan milliseconds since they were sent
+   * @param deduplicationRetention at least as many for those with a deduplication key
    * @returns how many were deleted
    */
-  deleteSent(olderThan: number, limit: number): Promise<number> {
-    return this.inTransaction((runner) => this.use.dialect.outbox.deleteSent(runner, olderThan, limit));
+  deleteSent(olderThan: number, limit: number, deduplicationRetention?: number): Promise<number> {
+    return this.inTransaction((runner) =>
+      this.use.dialect.outbox.deleteSent(runner, olderThan, limit, deduplicationRetention),
+    );
   }
 
   private async inTransaction<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {

@@ -3,10 +3,12 @@ import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { InvalidMessageError } from '../message/invalid-message.error';
 import type { MessageSerializer, PayloadSerializer } from '../message/serializer';
 import type { OutboxInsert, OutboxStatements } from '../persistence/outbox-statements';
+import type { PendingMessageStatements } from '../persistence/pending-message-statements';
 import { AfterCommitUnsupportedError } from '../transaction/after-commit-unsupported.error';
 import { ownTransaction } from '../transaction/own-work';
 import { TransactionRequiredError } from '../transaction/transaction-required.error';
-import type { Transactions } from '../transaction/transactions';
+import type { ExplicitTransaction, Transactions } from '../transaction/transactions';
+import { PendingMessages } from './pending-messages';
 import { withContext } from './propagated-context';
 import type { OutboxMessage, PublishManyOptions, PublishOptions } from './publish-options';
 import { toOutboxInsert } from './to-outbox-insert';
@@ -14,7 +16,7 @@ import { toOutboxInsert } from './to-outbox-insert';
 /** What the service works with. */
 export interface OutboxServiceDependencies {
   readonly dataSource: DataSource;
-  readonly statements: Pick<OutboxStatements, 'insert'>;
+  readonly statements: Pick<OutboxStatements, 'insert'> & PendingMessageStatements;
   readonly transactions: Pick<Transactions, 'resolve' | 'afterCommit'>;
   /** Called after each outer commit with new messages, to wake the dispatcher. */
   readonly notify: () => void;
@@ -41,7 +43,11 @@ const OWN_WRITE = { statementTimeout: 30_000, lockTimeout: 30_000 };
  */
 @Injectable()
 export class OutboxService {
-  constructor(private readonly dependencies: OutboxServiceDependencies) {}
+  private readonly pending: PendingMessages;
+
+  constructor(private readonly dependencies: OutboxServiceDependencies) {
+    this.pending = new PendingMessages(dependencies);
+  }
 
   /**
    * Publishes one message, with the arguments of golevelup's `AmqpConnection.publish()`.
@@ -80,6 +86,34 @@ export class OutboxService {
   ): Promise<string[]> {
     if (messages.length === 0) return [];
     return this.write('publishMany()', messages, manager);
+  }
+
+  /**
+   * Cancels a message that was not sent yet: planned, waiting for its turn or for its next attempt. In the active transaction
+   * where there is one, so that it happens together with what else changes there or not at all; else on its own. Whoever sends
+   * does not wait for that transaction; the messages behind it in its ordering key do.
+   *
+   * A message that is cancelled after an attempt may have arrived: for some attempts nobody knows.
+   *
+   * @returns whether it was cancelled: false when it is under way, was sent, is dead, or there is no such message
+   * @throws {InvalidArgumentError} for what cannot be an id
+   * @throws {TransactionEndedError} in work that outlived the transaction it was started in
+   * @throws {ForeignManagerError} when `manager` belongs to another data source
+   */
+  cancel(messageId: string, transaction: ExplicitTransaction = {}): Promise<boolean> {
+    return this.pending.cancel(messageId, transaction);
+  }
+
+  /**
+   * Gives a message that was not sent yet another date, an instant on the database's clock; one that is past means at once.
+   * Transactions as with {@link cancel}. A message that has failed before holds its ordering key back until the new date; one
+   * that has not takes its place by the order of publishing when the date has come.
+   *
+   * @returns whether it was changed: false when it is under way, was sent, is dead, or there is no such message
+   * @throws as {@link cancel}; {@link InvalidArgumentError} for a date that no database can hold
+   */
+  reschedule(messageId: string, at: Date, transaction: ExplicitTransaction = {}): Promise<boolean> {
+    return this.pending.reschedule(messageId, at, transaction);
   }
 
   private async write(

@@ -20,10 +20,16 @@ export interface PublishOptions extends AmqpProperties {
   /** When this date has passed and the message was not sent, it counts as failed for good. */
   expiresAt?: Date;
   /**
-   * While a message with the same key is in the outbox, or was sent less than 24 hours ago, the call writes nothing and
-   * returns that one's id. At most 255 bytes.
+   * While a message with the same key is in the outbox, or was sent less than `outbox.deduplicationRetention` (24 hours) ago,
+   * the call writes nothing and returns that one's id. At most 255 bytes.
    */
   deduplicationKey?: string;
+  /**
+   * Called when nothing was written because the deduplication key is taken, with the id of the message that has it; the call
+   * returns that id too. What it throws, the call throws. An option and not another kind of result, so that it works for
+   * every call that publishes, for each message of a batch too, and `publish()` simply returns an id.
+   */
+  onDuplicate?: (messageId: string) => void;
   /** Attempts and pauses of this message, stored with it. What it leaves out is as in the module's options. */
   retry?: MessageRetryOptions;
   /**

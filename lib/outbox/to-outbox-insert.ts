@@ -5,6 +5,7 @@ import { toMilliseconds, type Duration } from '../message/duration';
 import { InvalidMessageError } from '../message/invalid-message.error';
 import { encodeRetry } from '../message/message-retry';
 import { serialize, type MessageSerializer, type PayloadSerializer } from '../message/serializer';
+import { STORABLE_DATES, storableDate } from '../message/storable-date';
 import { identifier, storableText } from '../message/text-checks';
 import type { OutboxInsert } from '../persistence/outbox-statements';
 import type { OutboxMessage, PublishOptions } from './publish-options';
@@ -12,7 +13,16 @@ import type { OutboxMessage, PublishOptions } from './publish-options';
 /** Without `manager`, which has been used up by then. */
 const KNOWN: readonly string[] = [
   ...AMQP_PROPERTY_NAMES,
-  ...(['messageId', 'orderingKey', 'deliverAt', 'delay', 'expiresAt', 'deduplicationKey', 'retry'] as const),
+  ...([
+    'messageId',
+    'orderingKey',
+    'deliverAt',
+    'delay',
+    'expiresAt',
+    'deduplicationKey',
+    'onDuplicate',
+    'retry',
+  ] as const),
 ] satisfies readonly (keyof PublishOptions)[];
 
 /**
@@ -26,8 +36,8 @@ export function toOutboxInsert(
 ): OutboxInsert {
   const { exchange, routingKey, payload, options = {} } = message;
   checkOptionNames(options);
-  const { messageId, orderingKey, deduplicationKey, deliverAt, delay, expiresAt, retry, ...properties } =
-    options;
+  const { messageId, orderingKey, deduplicationKey, onDuplicate, retry, ...rest } = options;
+  const { deliverAt, delay, expiresAt, ...properties } = rest;
   if (deliverAt !== undefined && delay !== undefined) {
     throw new InvalidMessageError('delay', delay, 'Give either deliverAt or delay');
   }
@@ -51,6 +61,7 @@ export function toOutboxInsert(
     delay: delay === undefined ? undefined : checkDelay(delay),
     expiresAt: expiresAt === undefined ? undefined : checkDate('expiresAt', expiresAt),
     retry: encodeRetry(retry),
+    ...(onDuplicate !== undefined && { onDuplicate: checkListener(onDuplicate) }),
   };
 }
 
@@ -71,6 +82,11 @@ function checkOptionNames(options: object): void {
   }
 }
 
+function checkListener(onDuplicate: unknown): OutboxInsert['onDuplicate'] {
+  if (typeof onDuplicate === 'function') return onDuplicate as OutboxInsert['onDuplicate'];
+  throw new InvalidMessageError('onDuplicate', onDuplicate, 'Give a function');
+}
+
 /** Both empty would be the default exchange without a queue: unroutable for ever. */
 function checkAddress(exchange: unknown, routingKey: unknown): { exchange: string; routingKey: string } {
   const address = {
@@ -87,16 +103,10 @@ function checkAddress(exchange: unknown, routingKey: unknown): { exchange: strin
   return address;
 }
 
-const MIN_DATE = new Date('0001-01-01T00:00:00.000Z').getTime();
-const MAX_DATE = new Date('9999-12-31T23:59:59.999Z').getTime();
-
-/** The years that every database can hold. A copy, since the caller's object can be changed later. */
 function checkDate(field: string, date: unknown): Date {
-  const time = date instanceof Date ? date.getTime() : NaN;
-  if (!(time >= MIN_DATE && time <= MAX_DATE)) {
-    throw new InvalidMessageError(field, date, 'Give a valid Date in the years 1 to 9999');
-  }
-  return new Date(time);
+  const checked = storableDate(date);
+  if (!checked) throw new InvalidMessageError(field, date, `Give ${STORABLE_DATES}`);
+  return checked;
 }
 
 function checkDelay(delay: Duration): number {

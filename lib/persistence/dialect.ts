@@ -2,6 +2,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import type { InboxStatements } from './inbox-statements';
 import type { LockStatements } from './lock-statements';
 import type { OutboxStatements } from './outbox-statements';
+import type { PendingMessageStatements } from './pending-message-statements';
 import type { OpenSignals } from './signals';
 import type { InboxOutboxTables } from './tables';
 
@@ -10,7 +11,7 @@ export interface Dialect {
   readonly family: 'postgres';
   /** Oldest server version that works, as in the error for an older one. */
   readonly minimumServer: string;
-  readonly outbox: OutboxStatements;
+  readonly outbox: OutboxStatements & PendingMessageStatements;
   readonly inbox: InboxStatements;
   readonly lock: LockStatements;
   /** How processes tell each other of new messages in the outbox; left out where the database has no way to. */

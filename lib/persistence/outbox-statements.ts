@@ -1,6 +1,6 @@
 import type { QueryRunner } from 'typeorm';
 
-/** A deduplication key is remembered for at least this many milliseconds after its message was sent: 24 hours. */
+/** Default for how long a deduplication key is remembered after its message was sent, in milliseconds: 24 hours. */
 export const DEDUPLICATION_RETENTION = 24 * 3_600_000;
 
 /** A message as it is written into the outbox table. */
@@ -23,6 +23,8 @@ export interface OutboxInsert {
   readonly expiresAt?: Date;
   /** The message's own retry policy, encoded by `message/`; none: the one for all. */
   readonly retry?: string | null;
+  /** Told the id of the message that has the deduplication key, when that was taken. */
+  readonly onDuplicate?: (messageId: string) => void;
 }
 
 /** A message that this process has claimed. */
@@ -102,10 +104,16 @@ export interface OutboxStatements {
    * Writes messages in the caller's transaction, in the order given, in one statement (P2: a lock per ordering key is
    * taken before the sequence value is drawn).
    *
+   * @param deduplicationRetention milliseconds since a message was sent after which its deduplication key is free, whether
+   *   it was cleaned away or not. Default {@link DEDUPLICATION_RETENTION}
    * @returns the ids in the order given; for a deduplication key that is taken, the id of the message that has it
    * @throws {DuplicateMessageError} when a message id exists already; the transaction can then only be rolled back
    */
-  insert(runner: QueryRunner, messages: readonly OutboxInsert[]): Promise<string[]>;
+  insert(
+    runner: QueryRunner,
+    messages: readonly OutboxInsert[],
+    deduplicationRetention?: number,
+  ): Promise<string[]>;
 
   /**
    * Whether a claim could find anything: one cheap statement, no lock. Also true for messages behind a key that waits.
@@ -128,9 +136,14 @@ export interface OutboxStatements {
 
   /**
    * Deletes at most `limit` sent rows that were settled more than `olderThan` milliseconds ago; dead and open ones never,
-   * and those with a deduplication key not before {@link DEDUPLICATION_RETENTION}.
+   * and those with a deduplication key not before the `deduplicationRetention` (default {@link DEDUPLICATION_RETENTION}).
    *
    * @returns how many, so that the caller can go on until it is less than `limit`
    */
-  deleteSent(runner: QueryRunner, olderThan: number, limit: number): Promise<number>;
+  deleteSent(
+    runner: QueryRunner,
+    olderThan: number,
+    limit: number,
+    deduplicationRetention?: number,
+  ): Promise<number>;
 }

@@ -29,6 +29,6 @@ const deleteSentSql = (sql: SqlTemplate): string =>
 
 export function outboxCleanup(sql: SqlTemplate): OutboxStatements['deleteSent'] {
   const deleteSent = deleteSentSql(sql);
-  return (runner, olderThan, limit) =>
-    affected(runner, deleteSent, [olderThan, limit, DEDUPLICATION_RETENTION]);
+  return (runner, olderThan, limit, deduplicationRetention = DEDUPLICATION_RETENTION) =>
+    affected(runner, deleteSent, [olderThan, limit, deduplicationRetention]);
 }

@@ -1,6 +1,6 @@
 import type { QueryRunner } from 'typeorm';
 import { DuplicateMessageError } from '../duplicate-message.error';
-import type { OutboxInsert, OutboxStatements } from '../outbox-statements';
+import { DEDUPLICATION_RETENTION, type OutboxInsert, type OutboxStatements } from '../outbox-statements';
 import type { SqlTemplate } from '../table-names';
 import { keySlot, lockKeySlot } from './advisory-locks';
 import { isUniqueViolation } from './errors';
@@ -52,11 +52,22 @@ const insertSql = (sql: SqlTemplate): string =>
   ON CONFLICT ({deduplication_key}) WHERE {deduplication_key} IS NOT NULL DO NOTHING
   RETURNING o.{message_id} AS "messageId"`);
 
-/** Who has the deduplication keys. A statement of its own: the insert's snapshot is older than what it waited for. */
+/**
+ * Who has the deduplication keys. A statement of its own: the insert's snapshot is older than what it waited for. A message
+ * that was sent long enough ago gives its key back, whether the cleaner has come by or not.
+ *
+ * Parameters: $1 the keys, $2 how long they are remembered, in milliseconds.
+ */
 const holdersSql = (sql: SqlTemplate): string =>
   sql(`
+  WITH freed AS (
+    UPDATE {} SET {deduplication_key} = NULL
+    WHERE {deduplication_key} = ANY($1::text[]) AND {status} = 'sent'
+      AND {settled_at} < statement_timestamp() - ${milliseconds('$2')}
+    RETURNING {seq} AS seq
+  )
   SELECT {message_id} AS "messageId", {deduplication_key} AS "deduplicationKey"
-  FROM {} WHERE {deduplication_key} = ANY($1::text[])`);
+  FROM {} WHERE {deduplication_key} = ANY($1::text[]) AND {seq} NOT IN (SELECT seq FROM freed)`);
 
 /** A statement with its parameters must stay below 1 GB, and a string of Node below 512 MB. */
 const MAX_STATEMENT_CHARACTERS = 64 * 1024 * 1024;
@@ -85,17 +96,23 @@ export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
   }
 
   /** Id by deduplication key, for the messages that an earlier one with the same key kept out. */
-  async function whoHas(runner: QueryRunner, refused: readonly OutboxInsert[]): Promise<Map<string, string>> {
+  async function whoHas(
+    runner: QueryRunner,
+    refused: readonly OutboxInsert[],
+    deduplicationRetention: number,
+  ): Promise<Map<string, string>> {
     const found = await rows<{ messageId: string; deduplicationKey: string }>(runner, holders, [
       [...new Set(refused.map((message) => message.deduplicationKey))],
+      deduplicationRetention,
     ]);
     return new Map(found.map((row) => [row.deduplicationKey, row.messageId]));
   }
 
-  return async (runner, messages) => {
+  return async (runner, messages, deduplicationRetention = DEDUPLICATION_RETENTION) => {
     // All locks are taken by the first statement, so that they stay sorted over the parts of a very large batch.
     const keys = [...new Set(messages.flatMap((message) => message.orderingKey ?? []))];
     const ids = new Map<OutboxInsert, string>();
+    const duplicates: OutboxInsert[] = [];
     let open = messages;
     for (let round = 0; open.length > 0; round++) {
       if (round === MAX_ROUNDS) throw new Error('The deduplication keys of a batch change hands too fast');
@@ -107,13 +124,16 @@ export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
       }
       open = open.filter((message) => !ids.has(message));
       if (open.length === 0) break;
-      const held = await whoHas(runner, open);
+      const held = await whoHas(runner, open, deduplicationRetention);
       for (const message of open) {
         const id = held.get(message.deduplicationKey ?? '');
-        if (id !== undefined) ids.set(message, id);
+        if (id === undefined) continue;
+        ids.set(message, id);
+        duplicates.push(message);
       }
       open = open.filter((message) => !ids.has(message));
     }
+    for (const message of duplicates) message.onDuplicate?.(ids.get(message)!);
     return messages.map((message) => ids.get(message)!);
   };
 }

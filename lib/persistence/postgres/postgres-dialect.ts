@@ -14,6 +14,7 @@ import { MINIMUM_SERVER } from './minimum-server';
 import { outboxClaim } from './outbox-claim';
 import { outboxCleanup } from './outbox-cleanup';
 import { outboxInsert } from './outbox-insert';
+import { outboxPending } from './outbox-pending';
 import { outboxSettle } from './outbox-settle';
 import { postgresSignals } from './signals';
 
@@ -30,6 +31,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
       ...outboxClaim(outbox),
       settle: outboxSettle(outbox),
       deleteSent: outboxCleanup(outbox),
+      ...outboxPending(outbox),
     },
     inbox: {
       ...inboxDeliveries(inbox),

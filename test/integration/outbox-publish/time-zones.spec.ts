@@ -26,6 +26,7 @@ describe('C49: dates are instants, whatever the time zone', () => {
     it.each([
       ['UTC', 0],
       ['Asia/Kolkata', -330],
+      ['America/New_York', 240],
     ])('and of the process: %s', async (processZone, offset) => {
       await pg.database.query(`
         TRUNCATE outbox_message; TRUNCATE shedlock;
@@ -40,10 +41,12 @@ describe('C49: dates are instants, whatever the time zone', () => {
       expect(Math.abs(seen.createdAgo)).toBeLessThan(5_000);
       expect(seen.lockedFor).toBeGreaterThan(5_000);
       expect(seen.lockedFor).toBeLessThan(11_000);
-      const [planned] = await pg.database.query<{ at: Date }>(
-        `SELECT available_at AS at FROM outbox_message WHERE status = 'scheduled'`,
+      const [planned, ...rescheduled] = await pg.database.query<{ at: Date; body: string }>(
+        `SELECT available_at AS at, body FROM outbox_message WHERE status = 'scheduled' ORDER BY seq`,
       );
       expect(planned!.at.getTime()).toBe(seen.inAMinute);
+      expect(rescheduled).toHaveLength(2);
+      for (const { at, body } of rescheduled) expect(JSON.stringify(at)).toBe(body);
 
       await pg.database.query(`
         UPDATE outbox_message SET status = 'sent',

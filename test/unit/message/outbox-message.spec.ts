@@ -69,6 +69,7 @@ describe('A message of the outbox', () => {
     ['deliverAt', { deliverAt: new Date(Date.UTC(10_000, 0)) }],
     ['deliverAt', { deliverAt: new Date('0000-12-31T23:59:59Z') }],
     ['expiresAt', { expiresAt: 'tomorrow' }],
+    ['onDuplicate', { onDuplicate: 'ignore' }],
     ['retry.maxAttempts', { retry: { maxAttempts: 0 } }],
     ['retry.backoff.factor', { retry: { backoff: { factor: 0.5 } } }],
     ['retry.backof', { retry: { backof: {} } }],
