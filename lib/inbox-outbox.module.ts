@@ -34,6 +34,7 @@ import {
 import {
   DEFAULT_DATA_SOURCE,
   getInboxToken,
+  getDeadLetterServiceToken,
   getLockServiceToken,
   getOutboxDispatcherToken,
   getOutboxToken,
@@ -96,6 +97,10 @@ function complete(module: DynamicModule, extras: InboxOutboxModuleExtras): Dynam
     provideFromRegistration(getInboxToken(dataSource), (registration) => registration.inbox),
     provideFromRegistration(getOutboxDispatcherToken(dataSource), (registration) => registration.dispatcher),
     provideFromRegistration(getLockServiceToken(dataSource), (registration) => registration.locks),
+    provideFromRegistration(
+      getDeadLetterServiceToken(dataSource),
+      (registration) => registration.deadLetters,
+    ),
   ];
   return {
     ...module,

@@ -11,11 +11,13 @@ export type {
 } from './inbox-outbox.options';
 export {
   getInboxToken,
+  getDeadLetterServiceToken,
   getLockServiceToken,
   getOutboxDispatcherToken,
   getOutboxToken,
   getTransactionsToken,
   InjectInbox,
+  InjectDeadLetters,
   InjectLocks,
   InjectOutbox,
   InjectOutboxDispatcher,
@@ -35,6 +37,15 @@ export type { OutboxMessage, PublishManyOptions, PublishOptions } from './outbox
 export { OutboxDispatcher, type StopOptions } from './outbox/outbox-dispatcher';
 export type { PassResult } from './outbox/dispatch-pass';
 
+export { DeadLetterService } from './dead-letters/dead-letter.service';
+export type {
+  DeadLetter,
+  DeadLetterDetails,
+  DeadLetterFilter,
+  DeadLetterId,
+  DeadLetterPage,
+  DeadLetterQuery,
+} from './dead-letters/dead-letter';
 export type { DeadMessage, OnDead } from './dead-letters/dead-letter-alarm';
 
 export { LockService, type LockedResult } from './locking/lock.service';
@@ -68,6 +79,7 @@ export { LockLostError } from './locking/lock-lost.error';
 export { LockUnansweredError } from './locking/lock-unanswered.error';
 export { NotLockedError } from './locking/not-locked.error';
 export { SchedulerLockError } from './locking/scheduler-lock.error';
+export { DamagedMessageError } from './message/damaged-message.error';
 export { InvalidArgumentError } from './message/invalid-argument.error';
 export { InvalidMessageError } from './message/invalid-message.error';
 export { InvalidOptionError } from './message/invalid-option.error';

@@ -1,5 +1,6 @@
 import { Inject, type InjectionToken, type Type } from '@nestjs/common';
 import { InboxService } from './inbox/inbox.service';
+import { DeadLetterService } from './dead-letters/dead-letter.service';
 import { LockService } from './locking/lock.service';
 import { OutboxDispatcher } from './outbox/outbox-dispatcher';
 import { OutboxService } from './outbox/outbox.service';
@@ -33,6 +34,10 @@ export const getTransactionsToken = (dataSource?: string): InjectionToken<Transa
 export const getLockServiceToken = (dataSource?: string): InjectionToken<LockService> =>
   tokenOf(LockService, dataSource);
 
+/** Token of the {@link DeadLetterService} on the tables of a data source. */
+export const getDeadLetterServiceToken = (dataSource?: string): InjectionToken<DeadLetterService> =>
+  tokenOf(DeadLetterService, dataSource);
+
 /** Injects the {@link OutboxService} of a named data source. */
 export const InjectOutbox = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
   Inject(getOutboxToken(dataSource));
@@ -52,3 +57,7 @@ export const InjectTransactions = (dataSource?: string): ParameterDecorator & Pr
 /** Injects the {@link LockService} of a named data source. */
 export const InjectLocks = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
   Inject(getLockServiceToken(dataSource));
+
+/** Injects the {@link DeadLetterService} of a named data source. */
+export const InjectDeadLetters = (dataSource?: string): ParameterDecorator & PropertyDecorator =>
+  Inject(getDeadLetterServiceToken(dataSource));

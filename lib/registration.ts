@@ -3,6 +3,7 @@ import type { AmqpConnection } from '@golevelup/nestjs-rabbitmq';
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { DeadLetterAlarm } from './dead-letters/dead-letter-alarm';
+import { DeadLetterService } from './dead-letters/dead-letter.service';
 import { InboxCleaner } from './inbox/inbox-cleaner';
 import type { InboxProcessor } from './inbox/inbox-processor';
 import type { InboxService } from './inbox/inbox.service';
@@ -46,6 +47,7 @@ export class Registration {
   readonly inbox: InboxService;
   readonly dispatcher: OutboxDispatcher;
   readonly locks: LockService;
+  readonly deadLetters: DeadLetterService;
   private readonly alarm: DeadLetterAlarm;
   private readonly processor: InboxProcessor;
   private readonly transport: RabbitMqTransport;
@@ -110,6 +112,12 @@ export class Registration {
       },
     });
     const gate = ConcurrencyGate.ofPool(dataSource, options.inbox.maxConcurrentHandlers);
+    this.deadLetters = new DeadLetterService({
+      dataSource,
+      transactions: this.transactions,
+      statements: dialect.deadLetters,
+      notify: { outbox: () => this.dispatcher.notify(), inbox: () => this.processor.notify() },
+    });
     const inbox = inboxes.open({
       gate,
       name: dataSourceName,

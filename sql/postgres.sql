@@ -51,6 +51,9 @@ CREATE INDEX "outbox_message_busy_key" ON "outbox_message" ("ordering_key", "seq
 CREATE INDEX "outbox_message_dead_key" ON "outbox_message" ("ordering_key")
   WHERE "status" = 'dead' AND "ordering_key" IS NOT NULL;
 
+CREATE INDEX "outbox_message_dead" ON "outbox_message" ("seq")
+  WHERE "status" = 'dead';
+
 CREATE INDEX "outbox_message_claimed" ON "outbox_message" ("claim_token")
   WHERE "claim_token" IS NOT NULL;
 
@@ -89,6 +92,9 @@ CREATE INDEX "inbox_message_open" ON "inbox_message" ("available_at")
 
 CREATE INDEX "inbox_message_open_key" ON "inbox_message" ("consumer", "ordering_key", "seq")
   WHERE "ordering_key" IS NOT NULL AND "status" IN ('open', 'in_progress');
+
+CREATE INDEX "inbox_message_dead" ON "inbox_message" ("seq")
+  WHERE "status" = 'dead';
 
 CREATE INDEX "inbox_message_processed" ON "inbox_message" ("processed_at")
   WHERE "status" = 'done';

@@ -1,4 +1,5 @@
 import type { DataSource, QueryRunner } from 'typeorm';
+import type { DeadLetterStatements } from './dead-letter-statements';
 import type { InboxStatements } from './inbox-statements';
 import type { LockStatements } from './lock-statements';
 import type { OutboxStatements } from './outbox-statements';
@@ -14,6 +15,7 @@ export interface Dialect {
   readonly outbox: OutboxStatements & PendingMessageStatements;
   readonly inbox: InboxStatements;
   readonly lock: LockStatements;
+  readonly deadLetters: Readonly<Record<'outbox' | 'inbox', DeadLetterStatements>>;
   /** How processes tell each other of new messages in the outbox; left out where the database has no way to. */
   readonly openSignals?: OpenSignals;
 

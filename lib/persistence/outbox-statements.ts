@@ -32,6 +32,7 @@ export interface ClaimedMessage {
   /** Sequence as decimal text: it may exceed 2^53. */
   readonly seq: string;
   readonly messageId: string;
+  readonly transport: string;
   readonly exchange: string;
   readonly routingKey: string;
   readonly body: string;

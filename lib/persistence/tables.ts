@@ -159,6 +159,7 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
           columns: ['ordering_key'],
           where: "status = 'dead' AND ordering_key IS NOT NULL",
         },
+        { name: `${outboxTable}_dead`, columns: ['seq'], where: "status = 'dead'" },
         { name: `${outboxTable}_claimed`, columns: ['claim_token'], where: 'claim_token IS NOT NULL' },
         {
           name: `${outboxTable}_settled`,
@@ -182,6 +183,7 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
           columns: ['consumer', 'ordering_key', 'seq'],
           where: "ordering_key IS NOT NULL AND status IN ('open', 'in_progress')",
         },
+        { name: `${inboxTable}_dead`, columns: ['seq'], where: "status = 'dead'" },
         { name: `${inboxTable}_processed`, columns: ['processed_at'], where: "status = 'done'" },
       ],
     }),

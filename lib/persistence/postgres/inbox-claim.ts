@@ -91,7 +91,8 @@ const takeKeptSql = (sql: SqlTemplate): string =>
 const failKeptSql = (sql: SqlTemplate): string =>
   sql(`
   UPDATE {} SET {status} = CASE WHEN $6::float8 IS NULL THEN 'dead' ELSE 'open' END, {attempts} = $4::int,
-    {last_error} = $5, {available_at} = coalesce(clock_timestamp() + ${milliseconds('$6')}, {available_at}),
+    {last_error} = $5, {processed_at} = CASE WHEN $6::float8 IS NULL THEN clock_timestamp() END,
+    {available_at} = coalesce(clock_timestamp() + ${milliseconds('$6')}, {available_at}),
     {claim_token} = NULL, {claimed_until} = NULL
   WHERE ${OURS}`);
 

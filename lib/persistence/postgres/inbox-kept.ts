@@ -52,8 +52,10 @@ const keepSql = (sql: SqlTemplate): string =>
 /** P1, step 1, over the limit; step 6 for what must not be tried again. $10 error. */
 const burySql = (sql: SqlTemplate): string =>
   sql(`
-  INSERT INTO {} AS i (${COLUMNS}, {status}, {attempts}, {last_error}) VALUES (${VALUES}, 'dead', 1, $10)
-  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'dead', ${COPY}
+  INSERT INTO {} AS i (${COLUMNS}, {status}, {attempts}, {last_error}, {processed_at})
+  VALUES (${VALUES}, 'dead', 1, $10, clock_timestamp())
+  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET
+    {status} = 'dead', {processed_at} = excluded.{processed_at}, ${COPY}
   WHERE i.{status} = 'seen'`);
 
 /**

@@ -124,7 +124,7 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
     WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM mine))
     RETURNING o.*
   )
-  SELECT c.{seq}::text AS "seq", c.{message_id} AS "messageId", c.{exchange} AS "exchange",
+  SELECT c.{seq}::text AS "seq", c.{message_id} AS "messageId", c.{transport} AS "transport", c.{exchange} AS "exchange",
     c.{routing_key} AS "routingKey", c.{body} AS "body", c.{body_encoding} AS "bodyEncoding",
     c.{headers} AS "headers", c.{properties} AS "properties", c.{ordering_key} AS "orderingKey",
     c.{attempts} AS "attempts", c.{retry} AS "retry", ${epochText('c.{created_at}')} AS "createdAt",

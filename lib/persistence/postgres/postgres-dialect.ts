@@ -2,6 +2,7 @@ import type { DialectFactory } from '../dialect';
 import { sqlTemplate } from '../table-names';
 import { cancelStatement } from './cancel-statement';
 import { columnsOf, serverVersion } from './catalog';
+import { inboxDeadLetters, outboxDeadLetters } from './dead-letters';
 import { createTablesSql } from './ddl';
 import { isConnectionFault, isRetryable } from './errors';
 import { inboxDeliveries } from './inbox';
@@ -41,6 +42,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
       ...inboxBatches(inbox),
     },
     lock: lockStatements(lock),
+    deadLetters: { outbox: outboxDeadLetters(outbox), inbox: inboxDeadLetters(inbox) },
     openSignals: postgresSignals(dataSource, outbox),
     createTablesSql: () => createTablesSql(dataSource, tables),
     dropTablesSql: () => [inbox('DROP TABLE {}'), outbox('DROP TABLE {}')],

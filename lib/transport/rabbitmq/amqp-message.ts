@@ -1,4 +1,5 @@
-import { decodeTable } from '../../message/amqp-codec';
+import { DamagedMessageError } from '../../message/damaged-message.error';
+import { readBody, readTable } from '../../message/stored-message';
 import type { ClaimedMessage } from '../../persistence/outbox-statements';
 import type { AmqpProperties } from './amqp-types';
 
@@ -11,22 +12,27 @@ export interface AmqpMessage {
   readonly options: AmqpProperties;
 }
 
+const TRANSPORT = 'rabbitmq';
+
 /**
  * From the row to what goes on the wire. What the publisher gave with the message wins over the app's
  * `defaultPublishOptions` (golevelup), and those over the module's own defaults: persistent, and dated when it was
  * published. Not up for choice: the message id is the row's, and `mandatory` is set, because without it the broker
  * confirms a message that it throws away.
  *
- * @throws Error when the row's headers or properties cannot be read
+ * @throws {DamagedMessageError} when the row cannot be read, or is not for this transport
  */
 export function toAmqpMessage(row: ClaimedMessage, defaultPublishOptions: object = {}): AmqpMessage {
-  const properties = decodeTable(row.properties) ?? {};
-  const headers = decodeTable(row.headers);
+  if (row.transport !== TRANSPORT) {
+    throw new DamagedMessageError('transport', `there is no transport "${row.transport}"`);
+  }
+  const properties = readTable('properties', row.properties) ?? {};
+  const headers = readTable('headers', row.headers);
   return {
     messageId: row.messageId,
     exchange: row.exchange,
     routingKey: row.routingKey,
-    body: Buffer.from(row.body, row.bodyEncoding),
+    body: readBody(row.body, row.bodyEncoding),
     options: {
       timestamp: Math.floor(row.createdAt.getTime() / 1_000),
       ...defaultPublishOptions,

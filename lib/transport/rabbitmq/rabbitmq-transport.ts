@@ -51,7 +51,7 @@ export class RabbitMqTransport implements Transport {
     try {
       message = toAmqpMessage(row, this.broker.configuration.defaultPublishOptions);
     } catch (thrown) {
-      return { kind: 'failed', error: (thrown as Error).message };
+      return { kind: 'failed', error: (thrown as Error).message, cause: thrown };
     }
     let written = false;
     for (let chances = 3; chances > 0 && !this.suspects.isSuspect(message); chances--) {

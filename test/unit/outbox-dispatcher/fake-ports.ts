@@ -44,6 +44,7 @@ export class FakeDatabase {
         expired: false,
         attempts: 0,
         retry: null,
+        transport: 'rabbitmq',
         ...message,
         status: 'ready',
         due: 0,

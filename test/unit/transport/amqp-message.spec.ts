@@ -13,6 +13,7 @@ const row = (overrides: Partial<ClaimedMessage> = {}): ClaimedMessage => ({
   orderingKey: null,
   attempts: 0,
   retry: null,
+  transport: 'rabbitmq',
   createdAt: new Date('2026-01-02T03:04:05.678Z'),
   expired: false,
   ...overrides,

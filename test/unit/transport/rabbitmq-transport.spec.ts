@@ -16,6 +16,7 @@ const row = (messageId: string): ClaimedMessage => ({
   orderingKey: null,
   attempts: 0,
   retry: null,
+  transport: 'rabbitmq',
   createdAt: new Date(),
   expired: false,
 });
