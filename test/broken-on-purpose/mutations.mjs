@@ -10,6 +10,59 @@
  */
 export const mutations = [
   {
+    guarantee: 'G1',
+    file: 'lib/transaction/joined-work.ts',
+    replace: 'const active = transactions.resolve({ manager });',
+    with: 'const active = transactions.resolve({ manager }) && undefined;',
+    test: [
+      'test/integration/outbox-publish/pending.spec.ts',
+      '-t',
+      'a rollback leaves the message as it was',
+    ],
+    why: 'a message is cancelled although the transaction that cancels it is rolled back',
+  },
+  {
+    guarantee: 'G2',
+    file: 'lib/persistence/postgres/outbox-pending.ts',
+    replace: 'AND ({claimed_until} IS NULL OR {claimed_until} <= statement_timestamp())`;',
+    with: '`;',
+    test: ['test/integration/outbox-publish/pending.spec.ts', '-t', 'never both'],
+    why: 'cancel() says that it was in time while the message is under way',
+  },
+  {
+    guarantee: 'G4',
+    file: 'lib/outbox/outbox-batch.ts',
+    replace: "} else if (outcome?.kind === 'failed') {",
+    with: "} else if (outcome?.kind === 'failed' || outcome?.kind === 'unknown') {",
+    test: ['test/unit/outbox-dispatcher/long-outage.spec.ts', '-t', 'C56, G4'],
+    why: 'an hour without the broker kills all messages',
+  },
+  {
+    guarantee: 'G10',
+    file: 'lib/persistence/postgres/outbox-cleanup.ts',
+    replace: "WHERE {status} = 'sent' AND {deduplication_key} IS NULL AND",
+    with: "WHERE {status} IN ('sent', 'dead') AND {deduplication_key} IS NULL AND",
+    test: ['test/integration/outbox-dispatch/cleanup.spec.ts', '-t', 'G10'],
+    why: 'the cleaner takes dead messages away before anybody has looked at them',
+  },
+  {
+    guarantee: 'G11',
+    file: 'lib/transport/rabbitmq/rabbitmq-transport.ts',
+    replace: "return { kind: 'failed', error: (thrown as Error).message, cause: thrown };",
+    with: "return thrown ? { kind: 'sent' } : { kind: 'unsent', error: '' };",
+    test: ['test/integration/outbox-dispatch/damaged.spec.ts', '-t', 'G11'],
+    why: 'a message whose row is damaged vanishes',
+  },
+  {
+    guarantee: 'G11',
+    file: 'lib/persistence/postgres/dead-letters.ts',
+    replace:
+      "ORDER BY o.{seq} LIMIT $9::int FOR UPDATE OF o ${lock}\n  )\n  ${change} WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM picked)) AND o.{status} = 'dead'",
+    with: 'ORDER BY o.{seq} LIMIT $9::int /* ${lock} */\n  )\n  ${change} WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM picked))',
+    test: ['test/integration/dead-letters/dead-letters.spec.ts', '-t', 'the second one who asks'],
+    why: 'two operators replay a message twice',
+  },
+  {
     guarantee: 'libraries: new is new',
     file: 'lib/transaction/bridged-manager.ts',
     replace: 'const wantsNew = opening !== undefined && !runner && opening.isActive(dataSource);',
