@@ -93,6 +93,10 @@ export class Registration {
       hears: () => this.signals?.arrive === true,
     });
     this.signals = this.createSignals();
+    const notifyOutbox = () => {
+      this.dispatcher.notify();
+      this.signals?.send();
+    };
     this.outbox = new OutboxService({
       dataSource,
       transactions: this.transactions,
@@ -106,17 +110,14 @@ export class Registration {
         return options.outbox.serializer ?? connection()?.configuration.serializer;
       },
       propagateContext: options.outbox.propagateContext,
-      notify: () => {
-        this.dispatcher.notify();
-        this.signals?.send();
-      },
+      notify: notifyOutbox,
     });
     const gate = ConcurrencyGate.ofPool(dataSource, options.inbox.maxConcurrentHandlers);
     this.deadLetters = new DeadLetterService({
       dataSource,
       transactions: this.transactions,
       statements: dialect.deadLetters,
-      notify: { outbox: () => this.dispatcher.notify(), inbox: () => this.processor.notify() },
+      notify: { outbox: notifyOutbox, inbox: () => this.processor.notify() },
     });
     const inbox = inboxes.open({
       gate,

@@ -20,7 +20,7 @@ export class JoinedWork {
   ) {}
 
   /**
-   * @param afterCommit called after the outer commit, where that can be seen
+   * @param afterCommit called after the outer commit; where that cannot be seen (a library that does not tell of it), at once
    * @throws {TransactionEndedError} in work that outlived the transaction it was started in
    * @throws {ForeignManagerError} when `manager` belongs to another data source
    */
@@ -37,13 +37,12 @@ export class JoinedWork {
       return result;
     }
     const result = await work(runnerOf(active));
-    if (afterCommit) afterCommitWhereSeen(transactions, active, () => afterCommit(result));
+    if (afterCommit) callAfterCommit(transactions, active, () => afterCommit(result));
     return result;
   }
 }
 
-/** The commit of a library's transaction that does not tell of it cannot be seen from here; then nothing is called. */
-function afterCommitWhereSeen(
+function callAfterCommit(
   transactions: Pick<Transactions, 'afterCommit'>,
   manager: EntityManager,
   callback: () => void,
@@ -54,6 +53,7 @@ function afterCommitWhereSeen(
     const isUnseen =
       error instanceof AfterCommitUnsupportedError || error instanceof TransactionRequiredError;
     if (!isUnseen) throw error;
+    callback();
   }
 }
 
