@@ -52,22 +52,22 @@ const insertSql = (sql: SqlTemplate): string =>
   ON CONFLICT ({deduplication_key}) WHERE {deduplication_key} IS NOT NULL DO NOTHING
   RETURNING o.{message_id} AS "messageId"`);
 
+const FORGOTTEN = `{status} = 'sent' AND {settled_at} < statement_timestamp() - ${milliseconds('$2')}`;
+
 /**
  * Who has the deduplication keys. A statement of its own: the insert's snapshot is older than what it waited for. A message
- * that was sent long enough ago gives its key back, whether the cleaner has come by or not.
+ * that was sent long enough ago gives its key back, whether the cleaner has come by or not, or is just at it: it is nobody's
+ * key in either case.
  *
  * Parameters: $1 the keys, $2 how long they are remembered, in milliseconds.
  */
 const holdersSql = (sql: SqlTemplate): string =>
   sql(`
   WITH freed AS (
-    UPDATE {} SET {deduplication_key} = NULL
-    WHERE {deduplication_key} = ANY($1::text[]) AND {status} = 'sent'
-      AND {settled_at} < statement_timestamp() - ${milliseconds('$2')}
-    RETURNING {seq} AS seq
+    UPDATE {} SET {deduplication_key} = NULL WHERE {deduplication_key} = ANY($1::text[]) AND ${FORGOTTEN}
   )
   SELECT {message_id} AS "messageId", {deduplication_key} AS "deduplicationKey"
-  FROM {} WHERE {deduplication_key} = ANY($1::text[]) AND {seq} NOT IN (SELECT seq FROM freed)`);
+  FROM {} WHERE {deduplication_key} = ANY($1::text[]) AND (${FORGOTTEN}) IS NOT TRUE`);
 
 /** A statement with its parameters must stay below 1 GB, and a string of Node below 512 MB. */
 const MAX_STATEMENT_CHARACTERS = 64 * 1024 * 1024;
