@@ -331,7 +331,7 @@ export const mutations = [
     file: 'lib/outbox/outbox-signals.ts',
     replace: 'if (began) this.use.onSignal?.();',
     with: 'void began;',
-    test: ['test/integration/wake-up/wake-up.spec.ts', '-t', 'a connection that is killed'],
+    test: ['test/unit/outbox-dispatcher/outbox-signals.spec.ts', '-t', 'opens a lost connection again'],
     why: 'what was written while the connection for wake-ups was lost waits for the next poll',
   },
   {
