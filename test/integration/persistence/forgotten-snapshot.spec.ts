@@ -38,7 +38,8 @@ describe('Claims beside a forgotten transaction', () => {
         times.push(performance.now() - started);
         processed += claimed.length;
         const sent = claimed.map(({ seq }) => seq);
-        expect(await store.settle({ token, sent, failed: [], released: [], keepSent: false })).toBe(BATCH);
+        const { settled } = await store.settle({ token, sent, failed: [], released: [], keepSent: false });
+        expect(settled).toBe(BATCH);
       }
     }
 
@@ -68,13 +69,12 @@ describe('Claims beside a forgotten transaction', () => {
       });
       expect(updated).toBe(processed);
       // The trial can fail: a store that has not claimed yet begins at the start.
-      const fromStart = await fromTheStart();
-      expect(fromStart).toBeGreaterThan(3 * last);
+      expect(await fromTheStart()).toBeGreaterThan(2 * Math.min(...times.slice(-50)));
       await forgotten.rollbackTransaction();
     });
   });
 
-  /** Median of claims that are taken back. */
+  /** The quickest of claims that are taken back. */
   async function fromTheStart(): Promise<number> {
     const times: number[] = [];
     for (let n = 0; n < 5; n++) {
@@ -86,7 +86,7 @@ describe('Claims beside a forgotten transaction', () => {
         await runner.rollbackTransaction();
       });
     }
-    return median(times);
+    return Math.min(...times);
   }
 
   it('find at once what is behind the sweep when nothing is in front of it', async () => {
