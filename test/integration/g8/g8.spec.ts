@@ -11,6 +11,8 @@ import { cancelNowAndThen, Traffic } from './traffic';
 /** The size in full: G8_MESSAGES=20000 npm test -- g8 */
 const MESSAGES = Number(process.env.G8_MESSAGES ?? 4_000);
 const LEASE = 1_500;
+/** Of the queue; the dispatchers have more than that in flight. */
+const LENGTH = 60;
 const OPTIONS: OutboxOptions = {
   lease: LEASE,
   publishTimeout: 700,
@@ -35,7 +37,7 @@ describe('G8', () => {
     table = await openOutboxTable(database.url, 12);
     await table.createTables();
     queue = await broker.assertQueue('all', {
-      arguments: { 'x-max-length': 200, 'x-overflow': 'reject-publish' },
+      arguments: { 'x-max-length': LENGTH, 'x-overflow': 'reject-publish' },
     });
   });
   afterAll(async () => {
@@ -56,7 +58,7 @@ describe('G8', () => {
       await Promise.all(processes.map((each) => each.waitFor('ready', undefined, { timeout: 60_000 })));
 
       let over = false;
-      const consumer = await startSlowConsumer(broker, queue, () => over);
+      const consumer = await startSlowConsumer(broker, { queue, length: LENGTH }, () => over);
       const cancelling = cancelNowAndThen(table, () => over);
       await dispatch('competing');
       const written = (share: number) =>

@@ -6,13 +6,18 @@ import type { TestBroker } from '../../support/test-broker';
  * The receiving end, which stops now and then, so that the queue is full and the broker refuses what comes. One queue, one
  * consumer: what it sees is the order in which the broker has accepted.
  */
-export async function startSlowConsumer(broker: TestBroker, queue: string, over: () => boolean) {
+/** @param length of the queue, in messages that are ready */
+export async function startSlowConsumer(
+  broker: TestBroker,
+  { queue, length }: { queue: string; length: number },
+  over: () => boolean,
+) {
   const firsts = new Set<string>();
   let deliveries = 0;
   let holding = false;
   const held: ConsumeMessage[] = [];
   const { channel } = broker;
-  await channel.prefetch(100);
+  await channel.prefetch(50);
   await channel.consume(queue, (message) => {
     if (!message) return;
     deliveries++;
@@ -24,7 +29,10 @@ export async function startSlowConsumer(broker: TestBroker, queue: string, over:
     while (!over()) {
       await sleep(500);
       holding = true;
-      await sleep(250);
+      // Until the broker refuses; at the end of the traffic it no longer has to.
+      const deadline = performance.now() + 2_000;
+      while (!over() && performance.now() < deadline && (await broker.ready(queue)) < length) await sleep(10);
+      await sleep(100);
       holding = false;
       for (const message of held.splice(0)) channel.ack(message);
     }

@@ -100,7 +100,7 @@ describe('Wake-ups between processes', () => {
       expect(await sender.request('log')).not.toContainEqual(expect.stringMatching(/Wake-ups/));
     });
 
-    it('G1: nothing is told of what was rolled back, and little of hundreds of commits', async () => {
+    it('G1: nothing is told of what was rolled back, and little of a hundred commits', async () => {
       await writer.request('publish', { ids: ['a'], fate: 'rolled back' });
       await writer.request('publish', { ids: ['b'] });
       await waitFor('the signal of the commit', () => heard > 0);
@@ -108,7 +108,7 @@ describe('Wake-ups between processes', () => {
       await delay(100);
       expect(heard).toBe(1);
       const started = performance.now();
-      await writer.request('commit many', 300);
+      await writer.request('commit many', 100, { timeout: 50_000 });
       const elapsed = performance.now() - started;
       await waitFor('the last signal', () => heard > 1);
       await listener.query('SELECT 1');
