@@ -1,6 +1,6 @@
 import { AmqpConnection, AmqpConnectionManager } from '@golevelup/nestjs-rabbitmq';
 import { Logger, type InjectionToken } from '@nestjs/common';
-import { DiscoveryService, ModuleRef, type ModulesContainer } from '@nestjs/core';
+import { DiscoveryService, ExternalContextCreator, ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { HandlerRegistry } from './inbox/handler-registry';
 import { Inboxes } from './inbox/inboxes';
@@ -11,6 +11,8 @@ import { InvalidOptionError } from './message/invalid-option.error';
 import { connectTransactionHosts } from './transaction/libraries/transaction-hosts';
 import { Registration, type RegistrationSettings } from './registration';
 import { shutDown } from './shutdown';
+import { unknownDataSource } from './transport/local/local-handlers';
+import { discoverLocalHandlers } from './transport/local/local-handler-discovery';
 
 /** What the module needs from Nest. */
 export interface ApplicationParts {
@@ -140,6 +142,7 @@ export class Application {
   private async verify(): Promise<void> {
     try {
       this.disconnectHosts = connectTransactionHosts(this.parts.discovery);
+      this.findLocalHandlers();
       for (const registration of this.registrations.values()) await registration.verify();
       exploreSchedulerLocks(this.parts.discovery, (name) => this.locks(name), [...this.registrations.keys()]);
       this.handlers.onModuleInit();
@@ -150,9 +153,24 @@ export class Application {
   }
 
   private locks(dataSource: string | undefined): LockService | undefined {
-    if (dataSource !== undefined) return this.registrations.get(dataSource)?.locks;
+    return this.registrationOf(dataSource)?.locks;
+  }
+
+  private registrationOf(dataSource: string | undefined): Registration | undefined {
+    if (dataSource !== undefined) return this.registrations.get(dataSource);
     const [only, ...more] = this.registrations.values();
-    return (this.registrations.get(DEFAULT_DATA_SOURCE) ?? (more.length === 0 ? only : undefined))?.locks;
+    return this.registrations.get(DEFAULT_DATA_SOURCE) ?? (more.length === 0 ? only : undefined);
+  }
+
+  /** @throws {OutboxHandlerError} */
+  private findLocalHandlers(): void {
+    const creator = this.lookUp<ExternalContextCreator>(ExternalContextCreator);
+    if (!creator) return;
+    for (const handler of discoverLocalHandlers(this.parts.discovery, creator)) {
+      const registration = this.registrationOf(handler.options.dataSource);
+      if (!registration) throw unknownDataSource(handler, [...this.registrations.keys()]);
+      registration.localHandlers.add(handler);
+    }
   }
 
   private async drain(timeout: number): Promise<void> {

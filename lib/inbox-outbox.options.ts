@@ -71,6 +71,11 @@ export interface OutboxOptions {
   batchSize?: number;
   /** Messages on the wire without a confirm, 1 to 10,000. Default 500. */
   maxInFlight?: number;
+  /**
+   * Local handlers (`@OutboxHandler()`) at once in one process, of each kind: those with a transaction, of which there are
+   * never more than the pool's size less two, and those without. 1 to 10,000. Default 10.
+   */
+  maxConcurrentHandlers?: number;
   /** How long a claim and the leadership last without renewal. Default `'30s'`. */
   lease?: Duration;
   /** How long to wait for one confirm; shorter than the lease. Default `'10s'`. */
@@ -194,6 +199,7 @@ export interface ResolvedOutboxOptions {
   readonly wakeUp: 'notify' | 'poll';
   readonly batchSize: number;
   readonly maxInFlight: number;
+  readonly maxConcurrentHandlers: number;
   readonly lease: number;
   readonly publishTimeout: number;
   readonly maxAttempts: number;
@@ -251,6 +257,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     'wakeUp',
     'batchSize',
     'maxInFlight',
+    'maxConcurrentHandlers',
     'lease',
     'publishTimeout',
     'maxAttempts',
@@ -284,6 +291,12 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     wakeUp: oneOf('outbox.wakeUp', options.wakeUp ?? 'notify', ['notify', 'poll']),
     batchSize: integer('outbox.batchSize', options.batchSize ?? 500, 1, 10_000),
     maxInFlight: integer('outbox.maxInFlight', options.maxInFlight ?? 500, 1, 10_000),
+    maxConcurrentHandlers: integer(
+      'outbox.maxConcurrentHandlers',
+      options.maxConcurrentHandlers ?? 10,
+      1,
+      10_000,
+    ),
     lease,
     publishTimeout,
     maxAttempts: attempts('outbox.maxAttempts', options.maxAttempts ?? 10),

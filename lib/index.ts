@@ -33,7 +33,13 @@ export { InboxService } from './inbox/inbox.service';
 export type { ProcessOptions, ProcessResult } from './inbox/process-options';
 
 export { OutboxService } from './outbox/outbox.service';
-export type { OutboxMessage, PublishManyOptions, PublishOptions } from './outbox/publish-options';
+export type {
+  EnqueuedMessage,
+  EnqueueOptions,
+  OutboxMessage,
+  PublishManyOptions,
+  PublishOptions,
+} from './outbox/publish-options';
 export { OutboxDispatcher, type StopOptions } from './outbox/outbox-dispatcher';
 export type { PassResult } from './outbox/dispatch-pass';
 
@@ -47,6 +53,17 @@ export type {
   DeadLetterQuery,
 } from './dead-letters/dead-letter';
 export type { DeadMessage, OnDead } from './dead-letters/dead-letter-alarm';
+
+export { OutboxContext, OutboxPayload } from './transport/local/handler-parameters';
+export { OutboxHandler } from './transport/local/outbox-handler.decorator';
+export { OutboxHandlerError, type OutboxHandlerProblem } from './transport/local/outbox-handler.error';
+export type { OutboxHandlerOptions } from './transport/local/outbox-handler.options';
+export {
+  isOutboxContext,
+  outboxContext,
+  type OutboxContextType,
+  type OutboxHandlerContext,
+} from './transport/local/outbox-handler-context';
 
 export { LockService, type LockedResult } from './locking/lock.service';
 export { SchedulerLock } from './locking/scheduler-lock.decorator';

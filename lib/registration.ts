@@ -12,6 +12,7 @@ import type { ResolvedOptions } from './inbox-outbox.options';
 import { DEFAULT_DATA_SOURCE } from './injection-tokens';
 import { LockService } from './locking/lock.service';
 import { LockStore } from './locking/lock-store';
+import { LocalDispatch } from './outbox/local-dispatch';
 import { OutboxCleaner } from './outbox/outbox-cleaner';
 import { OutboxSignals } from './outbox/outbox-signals';
 import { OutboxDispatcher } from './outbox/outbox-dispatcher';
@@ -25,7 +26,11 @@ import { verifyEntities, verifySchema } from './persistence/verify-schema';
 import type { IntervalRegistry } from './scheduling/named-interval';
 import { installBridge } from './transaction/bridge';
 import { ConcurrencyGate } from './transaction/concurrency-gate';
+import { CutOff } from './transaction/cut-off';
 import { Transactions } from './transaction/transactions';
+import { DetachedRuns } from './transport/local/detached-runs';
+import { LocalHandlers } from './transport/local/local-handlers';
+import { TransactionalRuns } from './transport/local/transactional-runs';
 import type { ManagedConnection } from './transport/rabbitmq/amqp-types';
 import { RabbitMqTransport } from './transport/rabbitmq/rabbitmq-transport';
 
@@ -50,6 +55,8 @@ export class Registration {
   readonly deadLetters: DeadLetterService;
   private readonly alarm: DeadLetterAlarm;
   private readonly processor: InboxProcessor;
+  /** To be filled before `verify()`. */
+  readonly localHandlers = new LocalHandlers();
   private readonly transport: RabbitMqTransport;
   private readonly signals: OutboxSignals | undefined;
   private readonly cleaners: readonly { start(): void; stop(): Promise<void> }[];
@@ -68,6 +75,7 @@ export class Registration {
     const dialect = createDialect(dataSource, tables);
     const name = dataSourceName === DEFAULT_DATA_SOURCE ? undefined : dataSourceName;
     const common = { dataSource, dialect, scheduler, name };
+    const gate = ConcurrencyGate.ofPool(dataSource, options.inbox.maxConcurrentHandlers);
 
     this.dialect = dialect;
     this.transactions = new Transactions(dataSource, options.transactionSources);
@@ -88,6 +96,8 @@ export class Registration {
       ...common,
       alarm: this.alarm,
       transport: this.transport,
+      hasBroker: () => connection() !== undefined,
+      local: this.createLocalDispatch(dialect, gate),
       options: options.outbox,
       logger: new Logger('OutboxDispatcher'),
       hears: () => this.signals?.arrive === true,
@@ -112,7 +122,6 @@ export class Registration {
       propagateContext: options.outbox.propagateContext,
       notify: notifyOutbox,
     });
-    const gate = ConcurrencyGate.ofPool(dataSource, options.inbox.maxConcurrentHandlers);
     this.deadLetters = new DeadLetterService({
       dataSource,
       transactions: this.transactions,
@@ -156,15 +165,34 @@ export class Registration {
     this.undoBridge = installBridge(dataSource, new PostgresTransactionGuard(), options.transactionSources);
   }
 
+  private createLocalDispatch(dialect: Dialect, gate: ConcurrencyGate): LocalDispatch {
+    const { dataSource, options } = this.settings;
+    const { localHandlers: handlers, transactions } = this;
+    const logger = new Logger('OutboxHandlers');
+    const cutOff = new CutOff(dataSource, dialect, logger);
+    const keepSent = options.outbox.retention !== false;
+    return new LocalDispatch({
+      store: new OutboxStore({ dataSource, dialect, haltOnDead: options.outbox.onDeadLetter === 'halt' }),
+      handlers,
+      transactionalRuns: new TransactionalRuns({ transactions, dialect, cutOff, keepSent }),
+      detachedRuns: new DetachedRuns(logger),
+      gate,
+      options: options.outbox,
+      alarm: this.alarm,
+      logger,
+    });
+  }
+
   /** @throws {InboxOutboxSchemaError} naming missing tables and columns */
   async verify(): Promise<void> {
     const { dataSource, tables, options, dataSourceName, connection } = this.settings;
     await verifySchema(dataSource, tables, this.dialect);
-    if (options.outbox.dispatch !== 'off' && connection() === undefined) {
+    if (options.outbox.dispatch === 'off' || connection() !== undefined) return;
+    if (this.localHandlers.size === 0 || options.connection !== undefined) {
       throw new Error(
         `InboxOutboxModule (data source "${dataSourceName}") finds no golevelup connection` +
           `${options.connection === undefined ? '' : ` "${options.connection}"`} to publish on. Import ` +
-          "RabbitMQModule.forRoot(), or set outbox.dispatch to 'off' where another process sends.",
+          "RabbitMQModule.forRoot(), add an @OutboxHandler() where it needs no broker, or set outbox.dispatch to 'off' where another process sends.",
       );
     }
   }

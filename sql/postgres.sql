@@ -37,10 +37,16 @@ CREATE UNIQUE INDEX "outbox_message_deduplication_key" ON "outbox_message" ("ded
   WHERE "deduplication_key" IS NOT NULL;
 
 CREATE INDEX "outbox_message_ready" ON "outbox_message" ("seq")
-  WHERE "status" = 'ready' AND "ordering_key" IS NULL;
+  WHERE "status" = 'ready' AND "transport" <> 'local' AND "ordering_key" IS NULL;
 
 CREATE INDEX "outbox_message_ready_key" ON "outbox_message" ("seq")
-  WHERE "status" = 'ready' AND "ordering_key" IS NOT NULL;
+  WHERE "status" = 'ready' AND "transport" <> 'local' AND "ordering_key" IS NOT NULL;
+
+CREATE INDEX "outbox_message_local" ON "outbox_message" ("routing_key", "seq")
+  WHERE "status" = 'ready' AND "transport" = 'local';
+
+CREATE INDEX "outbox_message_local_key" ON "outbox_message" ("routing_key", "ordering_key", "seq")
+  WHERE "status" = 'ready' AND "transport" = 'local' AND "ordering_key" IS NOT NULL;
 
 CREATE INDEX "outbox_message_scheduled" ON "outbox_message" ("available_at")
   WHERE "status" = 'scheduled';

@@ -13,6 +13,8 @@ import type { Transport } from '../transport/transport';
 import { DispatchPass, type PassResult } from './dispatch-pass';
 import { IdlePolls } from './idle-polls';
 import { noCounts } from './outbox-batch';
+import type { LocalDispatch } from './local-dispatch';
+import { combined } from './pass-result';
 import { OutboxStore } from './outbox-store';
 import { Postponements } from './postponements';
 import { WakeUp } from './wake-up';
@@ -32,6 +34,10 @@ export interface OutboxDispatcherDependencies {
   readonly hears?: () => boolean;
   /** Of the data source, where it has one: part of the names of the job and the lock. */
   readonly name?: string;
+  /** What is for handlers in this process. Default: there are none. */
+  readonly local?: LocalDispatch;
+  /** False where the application has no broker: then only local handlers are run. Default true. */
+  readonly hasBroker?: () => boolean;
 }
 
 export interface StopOptions {
@@ -100,6 +106,7 @@ export class OutboxDispatcher {
     if (this.use.options.dispatch === 'off' || this.interval.active) return;
     this.stopped = undefined;
     this.interval.start();
+    this.use.local?.start(() => this.interval.active);
     this.unsubscribe = this.use.transport.onAvailable(() => this.brokerIsBack());
     this.poll();
   }
@@ -120,14 +127,29 @@ export class OutboxDispatcher {
    * @throws whatever the database says
    */
   async runOnce(): Promise<PassResult> {
+    if (this.stopped) return { ...noCounts(), end: 'stopped' };
+    const { local } = this.use;
+    const [broker, handlers] = await Promise.all([
+      this.hasBroker ? this.runBrokerOnce() : undefined,
+      local && this.interval.outside(() => local.runOnce()),
+    ]);
+    return combined(broker, handlers);
+  }
+
+  private async runBrokerOnce(): Promise<PassResult> {
     while (this.running) await this.running.catch(() => undefined);
     if (this.stopped) return { ...noCounts(), end: 'stopped' };
     return this.interval.outside(() => this.runPass(() => true));
   }
 
+  private get hasBroker(): boolean {
+    return this.use.hasBroker?.() ?? true;
+  }
+
   /** Something was committed: look now and not at the next poll. Cheap, and many calls make one pass. Never throws. */
   notify(): void {
     this.idlePolls.awake();
+    if (this.mayWake) this.interval.outside(() => this.use.local?.wake());
     // Who does not lead would ask for the lock with each commit; it does so with each poll.
     if (this.follows) return;
     this.wake();
@@ -138,8 +160,13 @@ export class OutboxDispatcher {
   }
 
   private poll(): void {
+    if (this.mayWake) this.interval.outside(() => this.use.local?.poll());
     this.follows = false;
     this.wake();
+  }
+
+  private get mayWake(): boolean {
+    return !this.stopped && this.interval.active;
   }
 
   private brokerIsBack(): void {
@@ -149,7 +176,7 @@ export class OutboxDispatcher {
   }
 
   private wake(): void {
-    if (this.stopped || !this.interval.active) return;
+    if (!this.mayWake || !this.hasBroker) return;
     this.wakeUp.request();
     if (this.running || this.launchPending || this.pause) return;
     this.launchPending = true;
@@ -236,12 +263,15 @@ export class OutboxDispatcher {
     this.unsubscribe?.();
     this.endPause();
     this.pass?.stop();
-    const over = this.running?.catch(() => undefined);
-    if (over && !(await within(timeout, over))) {
-      this.pass?.giveUp();
-      await within(LAST_WORDS, over);
-    }
+    await Promise.all([this.endPass(timeout), this.use.local?.stop(timeout)]);
     await within(LAST_WORDS, this.leader.resign());
+  }
+
+  private async endPass(timeout: number): Promise<void> {
+    const over = this.running?.catch(() => undefined);
+    if (!over || (await within(timeout, over))) return;
+    this.pass?.giveUp();
+    await within(LAST_WORDS, over);
   }
 }
 

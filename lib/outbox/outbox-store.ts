@@ -1,6 +1,7 @@
 import type { DataSource, QueryRunner } from 'typeorm';
 import type { ClaimStore } from '../claiming/claim';
 import type { Dialect } from '../persistence/dialect';
+import type { HandlerRoom } from '../persistence/local-outbox-statements';
 import type {
   ClaimedMessage,
   ClaimRequest,
@@ -62,6 +63,31 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
     const last = claimed.findLast(({ orderingKey }) => orderingKey === null);
     this.sweep.claimed(after, last?.seq, performance.now() - started);
     return claimed;
+  }
+
+  /** Whether a claim for these local handlers could find anything. */
+  anyLocalDue(handlers: readonly string[]): Promise<boolean> {
+    return this.inTransaction((runner) => this.use.dialect.outbox.anyLocalDue(runner, handlers));
+  }
+
+  /** Claims of messages for local handlers, of each as many as it has room for. */
+  localClaims(handlers: readonly HandlerRoom[]): ClaimStore<ClaimedMessage> {
+    return {
+      claim: (request) =>
+        this.inTransaction((runner) =>
+          this.use.dialect.outbox.claimLocal(runner, {
+            ...request,
+            handlers,
+            haltOnDead: this.use.haltOnDead,
+          }),
+        ),
+      renew: (token, lease) => this.renew(token, lease),
+    };
+  }
+
+  /** See `LocalOutboxStatements`. */
+  neglectedHandlers(known: readonly string[], since: number): Promise<string[]> {
+    return this.inTransaction((runner) => this.use.dialect.outbox.neglectedHandlers(runner, known, since));
   }
 
   renew(token: string, lease: number): Promise<number> {

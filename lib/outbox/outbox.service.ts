@@ -10,7 +10,14 @@ import { TransactionRequiredError } from '../transaction/transaction-required.er
 import type { ExplicitTransaction, Transactions } from '../transaction/transactions';
 import { PendingMessages } from './pending-messages';
 import { withContext } from './propagated-context';
-import type { OutboxMessage, PublishManyOptions, PublishOptions } from './publish-options';
+import type {
+  EnqueuedMessage,
+  EnqueueOptions,
+  OutboxMessage,
+  PublishManyOptions,
+  PublishOptions,
+} from './publish-options';
+import { toLocalInsert } from './to-local-insert';
 import { toOutboxInsert } from './to-outbox-insert';
 
 /** What the service works with. */
@@ -69,7 +76,8 @@ export class OutboxService {
     options: PublishOptions = {},
   ): Promise<string> {
     const { manager, ...rest } = options ?? {};
-    const [id] = await this.write('publish()', [{ exchange, routingKey, payload, options: rest }], manager);
+    const message = { exchange, routingKey, payload, options: rest };
+    const [id] = await this.write('publish()', this.toInserts([message]), manager);
     return id!;
   }
 
@@ -85,7 +93,51 @@ export class OutboxService {
     { manager }: PublishManyOptions = {},
   ): Promise<string[]> {
     if (messages.length === 0) return [];
-    return this.write('publishMany()', messages, manager);
+    return this.write('publishMany()', this.toInserts(messages), manager);
+  }
+
+  /**
+   * Writes one message for an `@OutboxHandler()` method, which a process of the application runs after the commit.
+   *
+   * @param handler the name given to `@OutboxHandler()`, at most 255 bytes. It need not be known in this process: a message
+   *   waits until there is a process that knows it
+   * @param payload a Buffer, or what JSON can express; serialised now, so that changing it later has no effect
+   * @returns the message id; for a deduplication key that is taken, the id of the message that has it
+   * @throws as {@link publish}
+   */
+  async enqueue(handler: string, payload: unknown, options: EnqueueOptions = {}): Promise<string> {
+    const { manager, ...rest } = options ?? {};
+    const message = { handler, payload, options: rest };
+    const [id] = await this.write('enqueue()', this.toLocalInserts([message]), manager);
+    return id!;
+  }
+
+  /**
+   * Enqueues messages in the order given, in one statement; see {@link publishMany}.
+   *
+   * @returns the message ids in the order given; empty for no messages
+   * @throws as {@link publish}; nothing is written when one of the messages is not in order
+   */
+  async enqueueMany(
+    messages: readonly EnqueuedMessage[],
+    { manager }: PublishManyOptions = {},
+  ): Promise<string[]> {
+    if (messages.length === 0) return [];
+    return this.write('enqueueMany()', this.toLocalInserts(messages), manager);
+  }
+
+  private toInserts(messages: readonly OutboxMessage[]): OutboxInsert[] {
+    const { serializer } = this.dependencies;
+    return messages.map((message) => toOutboxInsert(this.inContext(message), serializer));
+  }
+
+  private toLocalInserts(messages: readonly EnqueuedMessage[]): OutboxInsert[] {
+    return messages.map((message) => toLocalInsert(message, (made) => this.inContext(made)));
+  }
+
+  private inContext(message: OutboxMessage): OutboxMessage {
+    const { propagateContext = true } = this.dependencies;
+    return propagateContext ? withContext(message) : message;
   }
 
   /**
@@ -118,14 +170,10 @@ export class OutboxService {
 
   private async write(
     call: string,
-    messages: readonly OutboxMessage[],
+    inserts: readonly OutboxInsert[],
     manager: EntityManager | undefined,
   ): Promise<string[]> {
     const { dataSource, statements, transactions, notify, requireTransaction } = this.dependencies;
-    const { serializer, propagateContext = true } = this.dependencies;
-    const inserts = messages.map((message) =>
-      toOutboxInsert(propagateContext ? withContext(message) : message, serializer),
-    );
     checkDistinctIds(inserts);
     const active = transactions.resolve({ manager });
     if (active) {

@@ -39,6 +39,30 @@ export interface PublishOptions extends AmqpProperties {
   manager?: EntityManager;
 }
 
+/** Options of `OutboxService.enqueue()`. What they mean is told at {@link PublishOptions}. */
+export interface EnqueueOptions extends Pick<
+  PublishOptions,
+  'messageId' | 'deliverAt' | 'delay' | 'expiresAt' | 'deduplicationKey' | 'retry' | 'manager'
+> {
+  /**
+   * Messages with the same key for the same handler are handled one after the other, in the order in which their
+   * transactions committed. Those that enqueue or publish the same key wait for each other until they commit. At most 255
+   * bytes.
+   */
+  orderingKey?: string;
+  /** What the handler finds in its context: strings, numbers, booleans, nested as in AMQP. */
+  headers?: Record<string, unknown>;
+}
+
+/** One message of `OutboxService.enqueueMany()`. */
+export interface EnqueuedMessage {
+  /** Name of the `@OutboxHandler()`. */
+  handler: string;
+  /** See `OutboxService.enqueue()`. */
+  payload: unknown;
+  options?: Omit<EnqueueOptions, 'manager'>;
+}
+
 /** One message of `OutboxService.publishMany()`. */
 export interface OutboxMessage {
   /** Empty for the default exchange, where the routing key is a queue's name. */

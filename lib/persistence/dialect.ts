@@ -1,6 +1,7 @@
 import type { DataSource, QueryRunner } from 'typeorm';
 import type { DeadLetterStatements } from './dead-letter-statements';
 import type { InboxStatements } from './inbox-statements';
+import type { LocalOutboxStatements } from './local-outbox-statements';
 import type { LockStatements } from './lock-statements';
 import type { OutboxStatements } from './outbox-statements';
 import type { PendingMessageStatements } from './pending-message-statements';
@@ -12,7 +13,7 @@ export interface Dialect {
   readonly family: 'postgres';
   /** Oldest server version that works, as in the error for an older one. */
   readonly minimumServer: string;
-  readonly outbox: OutboxStatements & PendingMessageStatements;
+  readonly outbox: OutboxStatements & LocalOutboxStatements & PendingMessageStatements;
   readonly inbox: InboxStatements;
   readonly lock: LockStatements;
   readonly deadLetters: Readonly<Record<'outbox' | 'inbox', DeadLetterStatements>>;

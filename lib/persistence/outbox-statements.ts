@@ -3,8 +3,13 @@ import type { QueryRunner } from 'typeorm';
 /** Default for how long a deduplication key is remembered after its message was sent, in milliseconds: 24 hours. */
 export const DEDUPLICATION_RETENTION = 24 * 3_600_000;
 
+/** What takes a message: a broker, or a handler in a process of the application, named by `routingKey`. */
+export type OutboxTransport = 'rabbitmq' | 'local';
+
 /** A message as it is written into the outbox table. */
 export interface OutboxInsert {
+  /** Default `rabbitmq`. */
+  readonly transport?: OutboxTransport;
   readonly messageId: string;
   readonly exchange: string;
   readonly routingKey: string;

@@ -140,12 +140,23 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
         {
           name: `${outboxTable}_ready`,
           columns: ['seq'],
-          where: "status = 'ready' AND ordering_key IS NULL",
+          where: "status = 'ready' AND transport <> 'local' AND ordering_key IS NULL",
         },
         {
           name: `${outboxTable}_ready_key`,
           columns: ['seq'],
-          where: "status = 'ready' AND ordering_key IS NOT NULL",
+          where: "status = 'ready' AND transport <> 'local' AND ordering_key IS NOT NULL",
+        },
+        // By handler: messages that wait for one that nobody has here cost the others nothing.
+        {
+          name: `${outboxTable}_local`,
+          columns: ['routing_key', 'seq'],
+          where: "status = 'ready' AND transport = 'local'",
+        },
+        {
+          name: `${outboxTable}_local_key`,
+          columns: ['routing_key', 'ordering_key', 'seq'],
+          where: "status = 'ready' AND transport = 'local' AND ordering_key IS NOT NULL",
         },
         { name: `${outboxTable}_scheduled`, columns: ['available_at'], where: "status = 'scheduled'" },
         {

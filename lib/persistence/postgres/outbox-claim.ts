@@ -1,11 +1,14 @@
-import type { ClaimedMessage, OutboxStatements } from '../outbox-statements';
+import type { QueryRunner } from 'typeorm';
+import type { OutboxStatements } from '../outbox-statements';
 import type { SqlTemplate } from '../table-names';
 import { lockClaims } from './advisory-locks';
+import { claimedColumns, toClaimedMessage, type ClaimedRow } from './claimed-row';
 import { affected, rows } from './execute';
-import { epochText, milliseconds, toDate } from './sql-values';
+import { milliseconds } from './sql-values';
 
-/** Not claimed, or claimed by somebody whose lease has run out. */
+/** For a broker, and not claimed, or claimed by somebody whose lease has run out. */
 const free = (row: string): string =>
+  `${row}.{transport} <> 'local' AND ` +
   `(${row}.{claimed_until} IS NULL OR ${row}.{claimed_until} <= statement_timestamp())`;
 
 const keyHash = (row: string): string => `hashtextextended(${row}.{ordering_key}, 0)`;
@@ -66,7 +69,8 @@ const promoteSql = (sql: SqlTemplate): string =>
 const haltedSql = `
       LEFT JOIN LATERAL (
         SELECT true AS halted FROM {} AS d
-        WHERE d.{status} = 'dead' AND d.{ordering_key} IS NOT NULL AND d.{ordering_key} = o.{ordering_key} LIMIT 1
+        WHERE d.{status} = 'dead' AND d.{ordering_key} IS NOT NULL AND d.{ordering_key} = o.{ordering_key}
+          AND d.{transport} <> 'local' LIMIT 1
       ) AS dead ON true`;
 
 /**
@@ -95,6 +99,7 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
     WHERE o.{ordering_key} IS NOT NULL AND o.{status} IN ('ready', 'scheduled')
       AND (o.{claim_token} IS NOT NULL OR o.{attempts} > 0)
       AND (o.{claimed_until} > statement_timestamp() OR o.{status} = 'scheduled')
+      AND o.{transport} <> 'local'
   ), pick AS MATERIALIZED (
     (
       SELECT o.{seq} AS seq, NULL::bigint AS key FROM {} AS o
@@ -124,11 +129,7 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
     WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM mine))
     RETURNING o.*
   )
-  SELECT c.{seq}::text AS "seq", c.{message_id} AS "messageId", c.{transport} AS "transport", c.{exchange} AS "exchange",
-    c.{routing_key} AS "routingKey", c.{body} AS "body", c.{body_encoding} AS "bodyEncoding",
-    c.{headers} AS "headers", c.{properties} AS "properties", c.{ordering_key} AS "orderingKey",
-    c.{attempts} AS "attempts", c.{retry} AS "retry", ${epochText('c.{created_at}')} AS "createdAt",
-    coalesce(c.{expires_at} <= statement_timestamp(), false) AS "expired"
+  SELECT ${claimedColumns('c')}
   FROM claimed AS c ORDER BY c.{seq}`);
 
 /** Only what still has the token. Parameters: $1 token, $2 lease in milliseconds. */
@@ -137,18 +138,28 @@ const renewSql = (sql: SqlTemplate): string =>
   UPDATE {} SET {claimed_until} = clock_timestamp() + ${milliseconds('$2')}
   WHERE {claim_token} = $1::uuid`);
 
+/** Due messages become ready, at least this many at once: others may have no use for those in front. */
+const MIN_PROMOTED = 1_000;
+
+/** P3, steps 2 and 3: what each claim begins with. */
+export function openClaims(sql: SqlTemplate): (runner: QueryRunner, limit: number) => Promise<void> {
+  const mutex = mutexSql(sql);
+  const promote = promoteSql(sql);
+  return async (runner, limit) => {
+    await runner.query(mutex);
+    await affected(runner, promote, [Math.max(2 * limit, MIN_PROMOTED)]);
+  };
+}
+
 /** Before every sequence. */
 const START = '0';
-
-type ClaimedRow = Omit<ClaimedMessage, 'createdAt'> & { readonly createdAt: string };
 
 export function outboxClaim(
   sql: SqlTemplate,
 ): Pick<OutboxStatements, 'anythingDue' | 'untilNextDate' | 'claim' | 'renew'> {
   const anythingDue = anythingDueSql(sql);
   const untilNextDate = untilNextDateSql(sql);
-  const mutex = mutexSql(sql);
-  const promote = promoteSql(sql);
+  const open = openClaims(sql);
   const claim = claimSql(sql, { haltOnDead: false });
   const haltingClaim = claimSql(sql, { haltOnDead: true });
   const renew = renewSql(sql);
@@ -164,11 +175,10 @@ export function outboxClaim(
     },
 
     async claim(runner, { token, lease, limit, after = START, haltOnDead = false }) {
-      await runner.query(mutex);
-      await affected(runner, promote, [2 * limit]);
+      await open(runner, limit);
       const statement = haltOnDead ? haltingClaim : claim;
       const claimed = await rows<ClaimedRow>(runner, statement, [token, lease, limit, after]);
-      return claimed.map((row) => ({ ...row, createdAt: toDate(row.createdAt) }));
+      return claimed.map(toClaimedMessage);
     },
 
     renew: (runner, token, lease) => affected(runner, renew, [token, lease]),

@@ -30,18 +30,18 @@ const insertSql = (sql: SqlTemplate): string =>
   )
   INSERT INTO {} AS o (
     {message_id}, {exchange}, {routing_key}, {body}, {body_encoding}, {headers}, {properties}, {ordering_key},
-    {deduplication_key}, {available_at}, {status}, {expires_at}, {retry}
+    {deduplication_key}, {available_at}, {status}, {expires_at}, {retry}, {transport}
   )
   SELECT
     m.message_id, m.exchange, m.routing_key, m.body, m.body_encoding, m.headers, m.properties, m.ordering_key,
     m.deduplication_key, planned.at, CASE WHEN planned.at > now.at THEN 'scheduled' ELSE 'ready' END, m.expires_at,
-    m.retry
+    m.retry, m.transport
   FROM unnest(
       $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-      $11::timestamptz[], $12::float8[], $13::timestamptz[], $14::text[]
+      $11::timestamptz[], $12::float8[], $13::timestamptz[], $14::text[], $15::text[]
     ) WITH ORDINALITY AS m (
       message_id, exchange, routing_key, body, body_encoding, headers, properties, ordering_key, deduplication_key,
-      deliver_at, delay, expires_at, retry, position
+      deliver_at, delay, expires_at, retry, transport, position
     )
     CROSS JOIN locked
     CROSS JOIN LATERAL (SELECT clock_timestamp() AS at) AS now
@@ -153,6 +153,7 @@ function columns(messages: readonly OutboxInsert[]): unknown[][] {
     messages.map((message) => message.delay ?? null),
     messages.map((message) => instant(message.expiresAt)),
     messages.map((message) => message.retry ?? null),
+    messages.map((message) => message.transport ?? 'rabbitmq'),
   ];
 }
 

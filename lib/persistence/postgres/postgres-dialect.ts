@@ -15,6 +15,7 @@ import { MINIMUM_SERVER } from './minimum-server';
 import { outboxClaim } from './outbox-claim';
 import { outboxCleanup } from './outbox-cleanup';
 import { outboxInsert } from './outbox-insert';
+import { outboxLocalClaim } from './outbox-local-claim';
 import { outboxPending } from './outbox-pending';
 import { outboxSettle } from './outbox-settle';
 import { postgresSignals } from './signals';
@@ -30,6 +31,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
     outbox: {
       insert: outboxInsert(outbox),
       ...outboxClaim(outbox),
+      ...outboxLocalClaim(outbox),
       settle: outboxSettle(outbox),
       deleteSent: outboxCleanup(outbox),
       ...outboxPending(outbox),
