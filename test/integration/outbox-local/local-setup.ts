@@ -3,6 +3,7 @@ import {
   Module,
   type DynamicModule,
   type INestApplicationContext,
+  type LoggerService,
   type Provider,
   type Type,
 } from '@nestjs/common';
@@ -13,10 +14,13 @@ import {
   InboxOutboxModule,
   OutboxDispatcher,
   OutboxService,
+  type EnqueuedMessage,
   type EnqueueOptions,
   type InboxOutboxModuleOptions,
   type OutboxOptions,
 } from '../../../lib';
+import type { OutboxInsert } from '../../../lib/persistence/outbox-statements';
+import { openOutboxTable, type OutboxTable } from '../outbox-dispatch/outbox-table';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
 
 export interface LocalAppOptions {
@@ -26,6 +30,7 @@ export interface LocalAppOptions {
   readonly outbox?: OutboxOptions;
   readonly options?: InboxOutboxModuleOptions;
   readonly poolSize?: number;
+  readonly logger?: LoggerService;
   /** Default: `database.url`. */
   readonly url?: string;
 }
@@ -45,14 +50,18 @@ export interface OutboxRow {
 /** An application as a user would write it, without RabbitMQ. Several may live in one process. */
 export class LocalSetup {
   private readonly apps: INestApplicationContext[] = [];
-  private hasTables = false;
 
-  private constructor(readonly database: TestDatabase) {}
+  private constructor(
+    readonly database: TestDatabase,
+    private readonly table: OutboxTable,
+  ) {}
 
   static async open(): Promise<LocalSetup> {
     const database = await createTestDatabase({ prefix: 'local' });
     await database.query('CREATE TABLE effect (name text)');
-    return new LocalSetup(database);
+    const table = await openOutboxTable(database.url, 2);
+    await table.createTables();
+    return new LocalSetup(database, table);
   }
 
   async start(options: LocalAppOptions): Promise<LocalApp> {
@@ -64,7 +73,6 @@ export class LocalSetup {
           type: 'postgres',
           url: options.url ?? this.database.url,
           autoLoadEntities: true,
-          synchronize: !this.hasTables,
           poolSize,
           poolErrorHandler: () => undefined,
           retryAttempts: 0,
@@ -80,10 +88,24 @@ export class LocalSetup {
     })
     class App {}
 
-    const app = await NestFactory.createApplicationContext(App, { logger: false, abortOnError: false });
-    this.hasTables = true;
+    const app = await NestFactory.createApplicationContext(App, {
+      logger: options.logger ?? false,
+      abortOnError: false,
+    });
     this.apps.push(app);
     return new StartedApp(app);
+  }
+
+  /** Commits a message without any application. @returns its id */
+  async insert(handler: string, payload: unknown, options: Partial<OutboxInsert> = {}): Promise<string> {
+    const [id] = await this.table.publish({
+      transport: 'local',
+      exchange: '',
+      routingKey: handler,
+      body: JSON.stringify(payload),
+      ...options,
+    });
+    return id!;
   }
 
   rows(): Promise<OutboxRow[]> {
@@ -101,11 +123,12 @@ export class LocalSetup {
   async reset(): Promise<void> {
     await Promise.all(this.apps.splice(0).map((app) => app.close()));
     await this.database.query('TRUNCATE effect');
-    if (this.hasTables) await this.database.query('TRUNCATE outbox_message; TRUNCATE shedlock');
+    await this.database.query('TRUNCATE outbox_message; TRUNCATE shedlock');
   }
 
   async close(): Promise<void> {
     await this.reset();
+    await this.table.close();
     await this.database.close();
   }
 }
@@ -116,6 +139,7 @@ export interface LocalApp {
   readonly dispatcher: OutboxDispatcher;
   /** In a transaction of its own. */
   enqueue(handler: string, payload?: unknown, options?: EnqueueOptions): Promise<string>;
+  enqueueMany(messages: readonly EnqueuedMessage[]): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -132,6 +156,10 @@ class StartedApp implements LocalApp {
 
   enqueue(handler: string, payload: unknown = {}, options: EnqueueOptions = {}): Promise<string> {
     return this.dataSource.transaction(() => this.outbox.enqueue(handler, payload, options));
+  }
+
+  enqueueMany(messages: readonly EnqueuedMessage[]): Promise<string[]> {
+    return this.dataSource.transaction(() => this.outbox.enqueueMany(messages));
   }
 
   close(): Promise<void> {
