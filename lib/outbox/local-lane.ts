@@ -38,6 +38,9 @@ export interface LaneResult {
   readonly trouble: boolean;
 }
 
+/** Milliseconds until the database is asked again after trouble, while handlers run. */
+const TROUBLE_PAUSE = 300;
+
 /** Handlers under which the connection dies this often in a row are what kills it. */
 const MAX_LOST_CONNECTIONS = 5;
 
@@ -58,10 +61,14 @@ const MAX_REMEMBERED = 1_000;
 export class LocalLane {
   private readonly wakeUp = new WakeUp();
   private readonly running = new Map<Promise<void>, LocalHandler>();
+  /** By sequence: what is running in this process. */
+  private readonly outcomes = new Map<string, Promise<RunOutcome>>();
   private readonly lost = new Map<string, number>();
   private shutdown = new AbortController();
   private counts = noCounts();
   private trouble = false;
+  /** Of a claim, since the last one that worked. */
+  private failure: { readonly error: unknown } | undefined;
   private stopping = false;
   private pass: Promise<LaneResult> | undefined;
 
@@ -111,21 +118,43 @@ export class LocalLane {
   private async perform(): Promise<LaneResult> {
     this.counts = noCounts();
     this.trouble = false;
+    this.failure = undefined;
     try {
       await this.drain();
     } finally {
       await Promise.all(this.running.keys());
     }
+    const failure = this.failure as { readonly error: unknown } | undefined;
+    if (failure) throw failure.error;
     return { counts: this.counts, trouble: this.trouble };
   }
 
   private async drain(): Promise<void> {
     while (this.mayGoOn()) {
       this.wakeUp.take();
-      if (await this.claim()) continue;
+      if (await this.claimInPeace()) continue;
       if (this.running.size === 0) return;
-      await Promise.race([...this.running.keys(), this.wakeUp.wait()]);
+      if (this.trouble) await this.letTroublePass();
+      else await Promise.race([...this.running.keys(), this.wakeUp.wait()]);
     }
+  }
+
+  private async claimInPeace(): Promise<boolean> {
+    if (this.trouble) return false;
+    try {
+      return await this.claim();
+    } catch (error) {
+      this.failure = { error };
+      this.trouble = true;
+      return false;
+    }
+  }
+
+  /** The pass goes on while a handler runs, which may take hours; otherwise trouble ends it. */
+  private async letTroublePass(): Promise<void> {
+    if (await within(TROUBLE_PAUSE, Promise.all(this.running.keys()))) return;
+    this.trouble = false;
+    this.failure = undefined;
   }
 
   /** @returns whether there may be more to claim */
@@ -187,11 +216,28 @@ export class LocalLane {
     message: ClaimedMessage,
     claim: Claim<ClaimedMessage>,
   ): Promise<void> {
-    const outcome = this.withoutLoop(message, await this.outcomeOf(handler, message, claim));
+    const outcome = this.withoutLoop(message, await this.runOnceAtATime(handler, message, claim));
     if (outcome.kind === 'interrupted' && outcome.reason === 'database') this.trouble = true;
     const settlement = this.settlement(handler, message, claim.token, outcome);
     await claim.leave(message);
     if (settlement) await this.settle(message, settlement, claim, outcome);
+  }
+
+  /**
+   * A claim that could not be renewed (the database was away) can come back to this process while the handler still runs. It
+   * does not run twice at once: the outcome of the run that is under way counts for both claims.
+   */
+  private runOnceAtATime(
+    handler: LocalHandler,
+    message: ClaimedMessage,
+    claim: Claim<ClaimedMessage>,
+  ): Promise<RunOutcome> {
+    const { seq } = message;
+    const underWay = this.outcomes.get(seq);
+    if (underWay) return underWay;
+    const outcome = this.outcomeOf(handler, message, claim).finally(() => this.outcomes.delete(seq));
+    this.outcomes.set(seq, outcome);
+    return outcome;
   }
 
   private async outcomeOf(
@@ -292,7 +338,7 @@ export class LocalLane {
   }
 
   private mayGoOn(): boolean {
-    return !this.stopping && !this.trouble && this.use.wanted();
+    return !this.stopping && this.use.wanted();
   }
 }
 

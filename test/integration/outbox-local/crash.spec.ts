@@ -98,7 +98,7 @@ describe('local handlers in processes that die or sleep', () => {
   });
 
   it('G9: a process that sleeps after the claim drops what another has handled since', async () => {
-    await sleeper.request('arm', { point: 'after-claim', signal: 'SIGSTOP' });
+    await sleeper.request('arm', { point: 'before-transaction', signal: 'SIGSTOP' });
     await setup.insert('save', { name: 'e' });
     await sleeper.request('work');
     await waitFor('a claim', async () => (await setup.rows())[0]?.claim_token);

@@ -96,6 +96,12 @@ afterEach(async () => {
 });
 afterAll(() => setup.close());
 
+/** The first handlers wait until so many run at once; then all take a moment, so that more would be seen. */
+const untilAtOnce = (count: number) => async () => {
+  await waitFor(`${count} at once`, () => most >= count);
+  await delay(5);
+};
+
 const isEmpty = () => waitFor('an empty outbox', async () => (await setup.rows()).length === 0);
 
 describe('messages for handlers that nobody has here', () => {
@@ -135,7 +141,7 @@ describe('messages for handlers that nobody has here', () => {
 
 describe('how many run at once', () => {
   it('of one handler as many as its concurrency says', async () => {
-    script = () => delay(20);
+    script = untilAtOnce(2);
     const app = await setup.start({ providers: [Handlers] });
     await app.enqueueMany(Array.from({ length: 8 }, () => ({ handler: 'two at once', payload: {} })));
     await isEmpty();
@@ -144,7 +150,7 @@ describe('how many run at once', () => {
   });
 
   it('of all as many as outbox.maxConcurrentHandlers says', async () => {
-    script = () => delay(20);
+    script = untilAtOnce(3);
     const app = await setup.start({ providers: [Handlers], outbox: { maxConcurrentHandlers: 3 } });
     await app.enqueueMany(Array.from({ length: 12 }, () => ({ handler: 'outside', payload: {} })));
     await isEmpty();
@@ -152,14 +158,15 @@ describe('how many run at once', () => {
   });
 
   it.each([1, 2, 3, 5])('C04: with transactions, at most the pool less two: pool of %d', async (poolSize) => {
-    script = () => delay(10);
+    const expected = Math.max(1, poolSize - 2);
+    script = untilAtOnce(expected);
     const app = await setup.start({ providers: [Handlers], poolSize });
     await app.enqueueMany(
       Array.from({ length: 10 }, (_, n) => ({ handler: 'save', payload: { name: `${n}` } })),
     );
     await isEmpty();
     expect(await setup.effects()).toHaveLength(10);
-    expect(most).toBe(Math.max(1, poolSize - 2));
+    expect(most).toBe(expected);
   });
 
   it('three hundred in one transaction are worked off by two processes, each once, without waiting for polls', async () => {
@@ -281,7 +288,14 @@ describe("what is not the message's fault uses no attempt", () => {
         if (cut) return;
         cut = true;
         proxy.cut();
-        await delay(100);
+        const manager = app.context.get(EntityManager);
+        await waitFor('the loss', () =>
+          manager.query('SELECT 1').then(
+            () => false,
+            () => true,
+          ),
+        );
+        throw new Error('says nothing of a database');
       };
       await app.enqueue('save', { name: 'a' });
       await waitFor('a second run', () => attempts.length > 1);
@@ -292,6 +306,46 @@ describe("what is not the message's fault uses no attempt", () => {
       await setup.reset();
       await proxy.close();
     }
+  });
+
+  it('C05: after an outage new messages are handled although a slow handler is still at work', async () => {
+    const proxy = await startTcpProxy(setup.database.url);
+    const url = proxy.through(setup.database.url);
+    let letGo: () => void = () => undefined;
+    try {
+      const app = await setup.start({ providers: [Handlers], url });
+      script = () => new Promise<void>((resolve) => (letGo = resolve));
+      await app.enqueue('outside');
+      await waitFor('the handler', () => running === 1);
+      script = () => undefined;
+      const looks = jest.spyOn(OutboxStore.prototype, 'anyLocalDue');
+      await proxy.refuse();
+      await waitFor('a look in vain', () => looks.mock.calls.length > 1);
+      await proxy.accept();
+      await setup.insert('save', { name: 'a' });
+      await waitFor('the effect', async () => (await setup.effects()).length === 1);
+      expect(running).toBe(1);
+      letGo();
+      await isEmpty();
+      expect(attempts).toEqual([1, 1]);
+    } finally {
+      letGo();
+      await setup.reset();
+      await proxy.close();
+    }
+  });
+
+  it('a handler without a transaction does not run twice at once in a process that has lost its claim', async () => {
+    const app = await setup.start({ providers: [Handlers] });
+    let letGo: () => void = () => undefined;
+    script = () => new Promise<void>((resolve) => (letGo = resolve));
+    await app.enqueue('outside');
+    await waitFor('the handler', () => running === 1);
+    await setup.database.query('UPDATE outbox_message SET claim_token = NULL, claimed_until = NULL');
+    await waitFor('a new claim', async () => (await setup.rows())[0]?.claim_token);
+    letGo();
+    await isEmpty();
+    expect(attempts).toEqual([1]);
   });
 
   it('a handler that kills its own connection each time has failed after some', async () => {
