@@ -251,7 +251,7 @@ export const mutations = [
     file: 'lib/outbox/sweep.ts',
     replace: 'if (last !== undefined) this.position = last;',
     with: 'void last;',
-    test: ['test/integration/persistence/forgotten-snapshot.spec.ts', '-t', 'C27'],
+    test: ['test/unit/outbox-dispatcher/sweep.spec.ts', '-t', 'goes on behind what was claimed'],
     why: 'one forgotten transaction makes each claim walk over all that was ever sent',
   },
   {

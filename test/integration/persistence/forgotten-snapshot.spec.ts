@@ -77,11 +77,11 @@ describe('Claims beside a forgotten transaction', () => {
   /** The quickest of claims that are taken back. */
   async function fromTheStart(): Promise<number> {
     const times: number[] = [];
-    for (let n = 0; n < 5; n++) {
+    for (let n = 0; n < 20; n++) {
       await pg.withRunner(async (runner) => {
         await runner.startTransaction('READ COMMITTED');
         const started = performance.now();
-        await pg.dialect.outbox.claim(runner, { token: randomUUID(), lease: 1_000, limit: 1 });
+        await pg.dialect.outbox.claim(runner, { token: randomUUID(), lease: 1_000, limit: BATCH });
         times.push(performance.now() - started);
         await runner.rollbackTransaction();
       });
