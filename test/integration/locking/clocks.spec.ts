@@ -22,7 +22,12 @@ const OPTIONS: InboxOutboxModuleOptions = {
     retention: '5m',
     cleanup: { interval: 200 },
   },
-  inbox: { retention: '5m', cleanup: { interval: 200 } },
+  inbox: {
+    retention: '5m',
+    redeliveryHorizon: '1m',
+    backoff: { maxDelay: '1s' },
+    cleanup: { interval: 200 },
+  },
 };
 
 describe('C40: three processes, one ten minutes ahead, one ten minutes behind', () => {
