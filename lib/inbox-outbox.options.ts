@@ -20,6 +20,7 @@ import {
 import { checkRetention } from './message/retention';
 import type { RetryIf } from './message/retry-policy';
 import type { MessageSerializer } from './message/serializer';
+import type { RepeatedContent } from './message/repeated-content';
 import type { TableOptions } from './persistence/tables';
 import type { TransactionSource } from './transaction/transaction-source';
 
@@ -115,6 +116,13 @@ export interface InboxOptions {
   processing?: Processing;
   /** Default `'reject'`. See {@link OnFailure}. */
   onFailure?: Exclude<OnFailure, 'reply'>;
+  /**
+   * Whether a hash of each message's body is kept. Then another body under a known id is not taken for a duplicate but kept as
+   * dead, and the same body under a new id is reported. Default false.
+   */
+  fingerprint?: boolean;
+  /** Called when the same content has been handled under a new id, with `fingerprint` only. A warning is logged anyway. */
+  onRepeatedContent?: (event: RepeatedContent) => void | Promise<void>;
   /** How long a handler may take before it is rolled back and has failed. Default: no limit. */
   timeout?: Duration;
   /**
@@ -218,6 +226,8 @@ export interface ResolvedInboxOptions {
   readonly onDuplicate: OnDuplicate;
   readonly processing: Processing;
   readonly onFailure: Exclude<OnFailure, 'reply'>;
+  readonly fingerprint: boolean;
+  readonly onRepeatedContent: ((event: RepeatedContent) => void | Promise<void>) | undefined;
   readonly timeout: number | undefined;
   readonly maxAttempts: number;
   readonly backoff: ResolvedBackoffOptions;
@@ -320,6 +330,8 @@ function resolveInbox(options: InboxOptions): ResolvedInboxOptions {
     'onDuplicate',
     'processing',
     'onFailure',
+    'fingerprint',
+    'onRepeatedContent',
     'timeout',
     'maxAttempts',
     'backoff',
@@ -337,6 +349,8 @@ function resolveInbox(options: InboxOptions): ResolvedInboxOptions {
     onDuplicate: oneOf('inbox.onDuplicate', options.onDuplicate ?? 'skip', ON_DUPLICATE),
     processing: oneOf('inbox.processing', options.processing ?? 'inline', PROCESSING),
     onFailure: oneOf('inbox.onFailure', options.onFailure ?? 'reject', ON_FAILURE),
+    fingerprint: oneOf('inbox.fingerprint', options.fingerprint ?? false, [true, false]),
+    onRepeatedContent: optionalFunction('inbox.onRepeatedContent', options.onRepeatedContent),
     timeout: timeout === undefined ? undefined : timer('inbox.timeout', timeout, 1),
     maxAttempts: attempts('inbox.maxAttempts', options.maxAttempts ?? 10),
     backoff: resolveBackoff('inbox.backoff.', options.backoff ?? {}),

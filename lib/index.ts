@@ -27,6 +27,8 @@ export {
 export { Idempotent } from './inbox/idempotent.decorator';
 export type { IdempotentOptions, MessageIdReader } from './inbox/idempotent.options';
 export type { InboundMessage } from './inbox/inbound-message';
+export type { FingerprintReader } from './inbox/content-hash';
+export { InboxCtx } from './inbox/inbox-ctx.decorator';
 export { isRpcErrorReply, RPC_ERROR_HEADER, type RpcErrorReply } from './inbox/rpc-error-reply';
 export { inboxContext, type InboxContext } from './inbox/inbox-context';
 export { InboxService } from './inbox/inbox.service';
@@ -76,6 +78,7 @@ export type { AfterCommitCallback, TransactionSource } from './transaction/trans
 
 export type { AmqpProperties } from './message/amqp-properties';
 export type { BackoffFunction, BackoffOptions } from './message/backoff';
+export type { OnRepeatedContent, RepeatedContent } from './message/repeated-content';
 export type { Duration } from './message/duration';
 export type { MessageRetryOptions } from './message/message-retry';
 export type { RetryIf } from './message/retry-policy';
@@ -85,6 +88,7 @@ export { inboxOutboxEntities } from './persistence/registered-tables';
 export type { TableOptions } from './persistence/tables';
 
 export { HandlerTimeoutError } from './transaction/handler-timeout.error';
+export { FingerprintConflictError } from './inbox/fingerprint-conflict.error';
 export { IdempotentHandlerError } from './inbox/idempotent-handler.error';
 export { MessageIdError } from './inbox/message-id.error';
 export { MissingMessageIdError } from './inbox/missing-message-id.error';

@@ -24,6 +24,7 @@ import { PostgresTransactionGuard } from './persistence/postgres/transaction-sta
 import type { InboxOutboxTables } from './persistence/tables';
 import { verifyEntities, verifySchema } from './persistence/verify-schema';
 import type { IntervalRegistry } from './scheduling/named-interval';
+import { throttled } from './timing/throttled';
 import { installBridge } from './transaction/bridge';
 import { ConcurrencyGate } from './transaction/concurrency-gate';
 import { CutOff } from './transaction/cut-off';
@@ -139,6 +140,8 @@ export class Registration {
       alarm: this.alarm,
       scheduler,
       jobName: name,
+      // What the handler of the first has published may wait for its poll, with nobody to wake the dispatcher.
+      onDuplicate: throttled(notifyOutbox),
     });
     this.inbox = inbox.service;
     this.processor = inbox.processor;

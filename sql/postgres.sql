@@ -102,6 +102,9 @@ CREATE INDEX "inbox_message_open_key" ON "inbox_message" ("consumer", "ordering_
 CREATE INDEX "inbox_message_dead" ON "inbox_message" ("seq")
   WHERE "status" = 'dead';
 
+CREATE INDEX "inbox_message_fingerprint" ON "inbox_message" ("consumer", "fingerprint")
+  WHERE "fingerprint" IS NOT NULL;
+
 CREATE INDEX "inbox_message_processed" ON "inbox_message" ("processed_at")
   WHERE "status" = 'done';
 

@@ -3,6 +3,7 @@ import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { BatchStore } from './batch-store';
 import type { Burial } from './burial';
 import type { HandlerPolicy } from './delivery';
+import type { Fingerprints } from './fingerprints';
 import type { Handling } from './handling';
 import type { InboundMessage } from './inbound-message';
 import { inboxContext, runInInboxContext, type InboxContext } from './inbox-context';
@@ -26,6 +27,9 @@ export interface BatchDeliveryParts {
   readonly deliveries: Pick<InboxDelivery, 'settle'>;
   readonly handling: Handling;
   readonly burial: Burial;
+  readonly fingerprints: Fingerprints;
+  /** Called for duplicates. */
+  readonly onDuplicate: () => void;
   readonly undecodable: UndecodableBodies;
   readonly pauses: Pauses;
 }
@@ -90,17 +94,26 @@ export class BatchDelivery {
   ): Promise<Map<number, Settlement>> {
     const { handling } = this.parts;
     const { isJoined } = handling;
-    const all = (settlement: Settlement) => new Map(fresh.map(({ index }) => [index, settlement]));
+    const all = (settlement: Settlement) =>
+      new Map<number, Settlement>(fresh.map(({ index }) => [index, settlement]));
     const work = {
       policy: batch.policy,
       key: undefined,
       attempt: 1,
-      handle: () => this.handleOurs(batch, fresh),
+      handle: () => this.handleOurs(batch, fresh, (left) => (duplicates = left)),
     };
+    let duplicates: readonly Fresh[] = [];
     try {
       const outcome = await (isJoined ? handling.join(work, abort) : handling.run(work, abort));
       if (outcome.kind === 'handled') {
-        return all(isJoined ? { kind: 'ack', value: undefined, provisional: true } : ack());
+        const settlements = all(isJoined ? { kind: 'ack', value: undefined, provisional: true } : ack());
+        for (const { index, id } of duplicates) {
+          const message = batch.messages[index] as InboundMessage;
+          const conflict = await this.parts.fingerprints.settleConflict(batch.policy, message, id);
+          if (conflict) settlements.set(index, conflict);
+        }
+        if (duplicates.length > 0) this.parts.onDuplicate();
+        return settlements;
       }
       const error = outcome.kind === 'failed' ? outcome.error : new Error(`Unexpected: ${outcome.kind}`);
       if (isJoined) throw error;
@@ -115,7 +128,12 @@ export class BatchDelivery {
     }
   }
 
-  private async handleOurs(batch: Batch, fresh: readonly Fresh[]): Promise<unknown> {
+  /** @param skip is told what is not ours */
+  private async handleOurs(
+    batch: Batch,
+    fresh: readonly Fresh[],
+    skip: (duplicates: readonly Fresh[]) => void,
+  ): Promise<unknown> {
     const { consumer } = batch.policy;
     const taken = await this.parts.store.take(
       consumer,
@@ -123,8 +141,13 @@ export class BatchDelivery {
     );
     // The first of copies in one batch is ours: taking it out of the set leaves the others as duplicates.
     const ours = fresh.filter(({ id }) => taken.delete(id));
-    const skipped = fresh.length - ours.length;
-    if (skipped > 0) this.logger.debug(`${skipped} messages of a batch for ${consumer} are duplicates.`);
+    const isOurs = new Set(ours);
+    const duplicates = fresh.filter((each) => !isOurs.has(each));
+    skip(duplicates);
+    this.logger.debug(`${duplicates.length} of ${fresh.length} messages for ${consumer} are duplicates.`);
+    for (const { index, id } of ours) {
+      await this.parts.fingerprints.noteMessage(batch.policy, batch.messages[index] as InboundMessage, id);
+    }
     if (ours.length === 0) return undefined;
     const context = { ...(inboxContext() as InboxContext), messageIds: ours.map(({ id }) => id) };
     return runInInboxContext(context, () => batch.handle(ours.map(({ index }) => index)));
@@ -139,10 +162,8 @@ export class BatchDelivery {
       const context = inboxContext() as InboxContext;
       return runInInboxContext({ ...context, messageIds: [context.messageId] }, () => batch.handle([index]));
     };
-    return this.parts.deliveries.settle(
-      { policy, message, payload: () => batch.decode(message), handle },
-      abort,
-    );
+    const delivery = { policy, message, payload: () => batch.decode(message), handle };
+    return this.parts.fingerprints.settle(delivery, (each) => this.parts.deliveries.settle(each, abort));
   }
 }
 

@@ -4,6 +4,7 @@ import type { KeptMessage, InboxKey } from '../persistence/inbox-statements';
 import type { OnDuplicate, OnFailure, OnMissingId, Processing } from '../inbox-outbox.options';
 import type { RetryPolicy } from '../message/retry-policy';
 import type { IsolationLevel, MessageIdReader, OrderingKeyReader } from './idempotent.options';
+import type { FingerprintReader } from './content-hash';
 import type { InboundMessage } from './inbound-message';
 
 /** How one handler wants its messages treated, defaults filled in. */
@@ -19,6 +20,8 @@ export interface HandlerPolicy {
   /** Runs until a message is dead. */
   readonly maxAttempts: number;
   readonly retry: RetryPolicy;
+  /** `true`: of the body. */
+  readonly fingerprint: boolean | FingerprintReader;
   readonly errorReply: ((error: unknown) => unknown) | undefined;
   /** Milliseconds. */
   readonly timeout: number | undefined;

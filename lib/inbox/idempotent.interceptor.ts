@@ -56,7 +56,7 @@ export class IdempotentInterceptor implements NestInterceptor {
     };
     // A message of the inbox table: the processor has called the pipeline, and the delivery it came by was acked long ago.
     const kept = handler.inbox.runs.get(message);
-    if (kept) return kept.intercept(handle);
+    if (kept) return kept.intercept(handler.inbox.fingerprints.noting(handler.policy, message, handle));
     const settlement = await this.inboxes.running.track((abort) =>
       this.settle(handler, { policy: handler.policy, message, payload: () => payload, handle }, abort),
     );
@@ -75,7 +75,10 @@ export class IdempotentInterceptor implements NestInterceptor {
       batch.run(indices, () => lastValueFrom<unknown, undefined>(next.handle(), { defaultValue: undefined }));
     // Comes alone from the inbox table.
     const kept = messages[0] && inbox.runs.get(messages[0]);
-    if (kept) return kept.intercept(() => handle([0]));
+    if (kept) {
+      const noting = inbox.fingerprints.noting(policy, messages[0] as InboundMessage, () => handle([0]));
+      return kept.intercept(noting);
+    }
     const settlements = await this.inboxes.running.track((abort) =>
       inbox.batches.settle({ policy, messages, decode, handle }, abort),
     );
@@ -92,7 +95,9 @@ export class IdempotentInterceptor implements NestInterceptor {
       return Promise.resolve(ack(errorReply(undecodable, policy.errorReply)));
     }
     if (undecodable) return inbox.burial.settle(policy, delivery.message, undecodable);
-    return replies ? inbox.rpc.settle(delivery, replies, abort) : inbox.deliveries.settle(delivery, abort);
+    return inbox.fingerprints.settle(delivery, (each) =>
+      replies ? inbox.rpc.settle(each, replies, abort) : inbox.deliveries.settle(each, abort),
+    );
   }
 }
 

@@ -13,6 +13,7 @@ import { checkBackoff, type BackoffOptions, type ResolvedBackoffOptions } from '
 import type { Duration } from '../message/duration';
 import { InvalidOptionError } from '../message/invalid-option.error';
 import { attempts, known, oneOf, timer } from '../message/option-checks';
+import type { FingerprintReader } from './content-hash';
 import type { InboundMessage } from './inbound-message';
 
 /** TypeORM's own type, which it does not export from its root. */
@@ -74,6 +75,12 @@ export interface IdempotentOptions {
    */
   onFailure?: OnFailure;
   /**
+   * Whether a hash of each message's content is kept. Then other content under a known id is not taken for a duplicate but kept
+   * as dead, and the same content under a new id is reported. A function says what counts as the content; `true`: the body.
+   * Default: the module's, false.
+   */
+  fingerprint?: boolean | FingerprintReader;
+  /**
    * RPC handlers with `onFailure: 'reply'`: makes the reply to a request that has failed. Default: an {@link RpcErrorReply}
    * with the error's name and message, and nothing else of it.
    */
@@ -132,6 +139,7 @@ export function resolveIdempotentOptions(
     orderingKey: (value) => aFunction(name('orderingKey'), value),
     retry: (value) => handlerRetry(name('retry'), value as HandlerRetryOptions),
     onFailure: (value) => oneOf(name('onFailure'), value as OnFailure, [...ON_FAILURE, 'reply']),
+    fingerprint: (value) => fingerprint(name('fingerprint'), value),
     errorReply: (value) => aFunction(name('errorReply'), value, 'a function of the error'),
     timeout: (value) => timer(name('timeout'), value as Duration, 1),
     isolationLevel: (value) => isolationLevelOf(name('isolationLevel'), value),
@@ -200,5 +208,12 @@ function aName(option: string, value: unknown, expected = 'a name that is not bl
 
 function aFunction(option: string, value: unknown, expected = 'a function of the message'): unknown {
   if (typeof value !== 'function') throw new InvalidOptionError(option, value, expected);
+  return value;
+}
+
+function fingerprint(option: string, value: unknown): unknown {
+  if (typeof value !== 'boolean' && typeof value !== 'function') {
+    throw new InvalidOptionError(option, value, 'true, false or a function of the message');
+  }
   return value;
 }

@@ -30,6 +30,8 @@ export interface InboxDeliveryParts {
   readonly keeper: Pick<MessageKeeper, 'storeOpen'>;
   readonly failures: FailurePolicy;
   readonly lane: SuspectsLane;
+  /** Called for each duplicate. */
+  readonly onDuplicate: () => void;
   readonly pauses: Pauses;
   readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
 }
@@ -236,6 +238,7 @@ export class InboxDelivery {
   }
 
   private skip(delivery: IdentifiedDelivery): Settlement {
+    this.parts.onDuplicate();
     this.logger.debug(`The ${describe(delivery)} is a duplicate; it is only acked.`);
     return ack();
   }

@@ -4,6 +4,9 @@ import { InvalidOptionError } from '../message/invalid-option.error';
 import type { InboxKey } from '../persistence/inbox-statements';
 import { afterEnd } from '../transaction/after-commit';
 import type { ConcurrencyGate } from '../transaction/concurrency-gate';
+import { contentHash } from './content-hash';
+import { FingerprintConflictError } from './fingerprint-conflict.error';
+import type { Fingerprints } from './fingerprints';
 import { describe, type TransactionalWork } from './delivery';
 import { consumerName } from './idempotent.options';
 import { inboxContext, type InboxContext } from './inbox-context';
@@ -25,6 +28,9 @@ export interface InboxServiceParts {
   readonly gate: ConcurrencyGate;
   readonly pauses: Pauses;
   readonly running: RunningDeliveries;
+  readonly fingerprints: Fingerprints;
+  /** Called for each duplicate. */
+  readonly onDuplicate: () => void;
   /** Milliseconds, for work that says nothing else. */
   readonly timeout: number | undefined;
 }
@@ -57,6 +63,7 @@ export class InboxService {
    * @returns whether it is a duplicate, and otherwise what `work` has returned
    * @throws {InvalidOptionError} for a consumer or an option that cannot work, before any SQL
    * @throws {MessageIdError} for an id that is missing, blank or cannot be kept, before any SQL
+   * @throws {FingerprintConflictError} when the id is that of another message with other `content`
    * @throws {HandlerTimeoutError} when `work` took longer than `timeout`
    * @throws {ShuttingDownError} when the application stops
    * @throws whatever `work` or the database throws
@@ -68,13 +75,18 @@ export class InboxService {
     options: ProcessOptions = {},
   ): Promise<ProcessResult<T>> {
     const key = keyOf(consumer, messageId);
-    const { timeout = this.parts.timeout, isolationLevel } = resolveProcessOptions(options);
+    const { timeout = this.parts.timeout, isolationLevel, content } = resolveProcessOptions(options);
     if (typeof work !== 'function') throw new InvalidOptionError('process().work', work, 'a function');
+    const hash = content === undefined ? undefined : contentHash(content);
     const item = {
       key,
+      hash,
       policy: { consumer: key.consumer, onDuplicate: 'skip' as const, timeout, isolationLevel },
       attempt: 1,
-      handle: async () => work(inboxContext() as InboxContext),
+      handle: async () => {
+        if (hash !== undefined) await this.parts.fingerprints.note(key, hash);
+        return work(inboxContext() as InboxContext);
+      },
     };
     return this.parts.running.track((abort) => this.settle<T>(item, abort));
   }
@@ -85,6 +97,11 @@ export class InboxService {
       : await this.runAlone(item, abort);
     if (attempt.kind === 'handled') return { duplicate: false, value: attempt.value as T };
     if (attempt.kind === 'duplicate') {
+      const { key, hash } = item;
+      if (hash !== undefined && (await this.parts.fingerprints.isOther(key, hash, true))) {
+        throw new FingerprintConflictError(key.consumer, key.messageId);
+      }
+      this.parts.onDuplicate();
       this.logger.debug(`The ${describe(item)} is a duplicate; it was not processed again.`);
       return { duplicate: true };
     }
@@ -127,7 +144,7 @@ export class InboxService {
   }
 }
 
-type Item = TransactionalWork & { readonly key: InboxKey };
+type Item = TransactionalWork & { readonly key: InboxKey; readonly hash: string | undefined };
 
 const describeKey = (key: InboxKey): string => describe({ key, policy: { consumer: key.consumer } });
 

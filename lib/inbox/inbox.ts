@@ -21,6 +21,8 @@ import { InboxDelivery } from './inbox-delivery';
 import { InboxService } from './inbox.service';
 import { InboxStore } from './inbox-store';
 import { InboxTransaction } from './inbox-transaction';
+import { FingerprintStore } from './fingerprint-store';
+import { Fingerprints } from './fingerprints';
 import { Handling } from './handling';
 import { InboxProcessor } from './inbox-processor';
 import type { KeptRun } from './kept-run';
@@ -48,6 +50,8 @@ export interface InboxSettings {
   /** Told of messages that have become dead. */
   readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
   readonly scheduler: IntervalRegistry;
+  /** Called for each message that was handled before. */
+  readonly onDuplicate: () => void;
   /** For the names of jobs; `undefined` for the default data source. */
   readonly jobName: string | undefined;
 }
@@ -69,6 +73,7 @@ export class Inbox {
   readonly rpc: RpcDelivery;
   readonly batches: BatchDelivery;
   readonly burial: Burial;
+  readonly fingerprints: Fingerprints;
   readonly service: InboxService;
   /** Handles what the table owns. */
   readonly processor: InboxProcessor;
@@ -91,7 +96,14 @@ export class Inbox {
     const gate = limit === undefined ? settings.gate : new ConcurrencyGate(limit, settings.gate);
     const transaction = new InboxTransaction(this.store, transactions, dialect, cutOff);
     const handling = new Handling({ transaction, gate, pauses });
-    const common = { ...shared, store: this.store, transaction, gate, alarm };
+    const common = {
+      ...shared,
+      onDuplicate: settings.onDuplicate,
+      store: this.store,
+      transaction,
+      gate,
+      alarm,
+    };
     this.deliveries = new InboxDelivery({
       ...common,
       handling,
@@ -109,6 +121,12 @@ export class Inbox {
       lease: options.lease,
     });
     this.burial = new Burial(this.store, pauses, alarm);
+    this.fingerprints = new Fingerprints({
+      store: new FingerprintStore(dataSource, transactions, tables.inbox, dialect),
+      transactions,
+      burial: this.burial,
+      onRepeatedContent: options.onRepeatedContent,
+    });
     this.rpc = new RpcDelivery(
       this.deliveries,
       new ReplyStore(dataSource, transactions, tables.inbox, dialect),
@@ -118,10 +136,17 @@ export class Inbox {
       deliveries: this.deliveries,
       handling,
       burial: this.burial,
+      fingerprints: this.fingerprints,
+      onDuplicate: settings.onDuplicate,
       undecodable: shared.undecodable,
       pauses,
     });
-    this.service = new InboxService({ ...common, dataSource, timeout: options.timeout });
+    this.service = new InboxService({
+      ...common,
+      dataSource,
+      timeout: options.timeout,
+      fingerprints: this.fingerprints,
+    });
   }
 
   /**
@@ -148,6 +173,7 @@ export class Inbox {
       processing,
       orderingKey: options.orderingKey,
       onFailure: onFailureOf(options.onFailure, defaults.onFailure, { kind, processing }),
+      fingerprint: options.fingerprint ?? defaults.fingerprint,
       errorReply: options.errorReply,
       maxAttempts,
       retry: createRetryPolicy(maxAttempts, backoff),

@@ -10,6 +10,11 @@ export interface ProcessOptions {
    * module's `inbox.timeout`, no limit.
    */
   timeout?: Duration;
+  /**
+   * What the message contains, e.g. the raw body. A hash of it is kept; the same id with other content is then an error, and the
+   * same content under a new id is reported. Default: content is not compared.
+   */
+  content?: string | Uint8Array;
   /** Isolation level of the transaction. Default: the data source's. Refused inside a transaction of another level. */
   isolationLevel?: IsolationLevel;
 }
@@ -24,6 +29,7 @@ export type ProcessResult<T> =
 /** Checked; durations are milliseconds. */
 export interface ResolvedProcessOptions {
   readonly timeout: number | undefined;
+  readonly content: string | Uint8Array | undefined;
   readonly isolationLevel: IsolationLevel | undefined;
 }
 
@@ -33,11 +39,15 @@ export function resolveProcessOptions(options: ProcessOptions): ResolvedProcessO
   if (typeof options !== 'object' || options === null) {
     throw new InvalidOptionError('process().options', options, 'an object');
   }
-  const { timeout, isolationLevel, ...unknown } = options;
+  const { timeout, content, isolationLevel, ...unknown } = options;
   for (const [option, value] of Object.entries(unknown)) {
-    throw new InvalidOptionError(name(option), value, 'one of the options timeout, isolationLevel');
+    throw new InvalidOptionError(name(option), value, 'one of the options timeout, content, isolationLevel');
+  }
+  if (content !== undefined && typeof content !== 'string' && !(content instanceof Uint8Array)) {
+    throw new InvalidOptionError(name('content'), content, 'a string or bytes');
   }
   return {
+    content,
     timeout: timeout === undefined ? undefined : timer(name('timeout'), timeout, 1),
     isolationLevel:
       isolationLevel === undefined ? undefined : isolationLevelOf(name('isolationLevel'), isolationLevel),

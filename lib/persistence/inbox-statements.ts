@@ -1,13 +1,15 @@
 import type { QueryRunner } from 'typeorm';
 import type { InboxKey, KeptMessage } from './inbox-message';
 import type { InboxBatchStatements } from './inbox-batch-statements';
+import type { InboxFingerprintStatements } from './inbox-fingerprint-statements';
 import type { InboxReplyStatements } from './inbox-reply-statements';
 import type { KeptInboxStatements } from './kept-inbox-statements';
 
 export type { InboxKey, KeptMessage } from './inbox-message';
 
 /** What the inbox asks of a database (P1). Every method runs on the given runner and never begins or ends a transaction. */
-export interface InboxStatements extends InboxBatchStatements, InboxReplyStatements, KeptInboxStatements {
+export interface InboxStatements
+  extends InboxBatchStatements, InboxFingerprintStatements, InboxReplyStatements, KeptInboxStatements {
   /** P1 step 1. @returns redeliveries counted so far, or `undefined` when the row is past `seen`: a duplicate. */
   countRedelivery(runner: QueryRunner, key: InboxKey): Promise<number | undefined>;
 

@@ -195,6 +195,11 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
           where: "ordering_key IS NOT NULL AND status IN ('open', 'in_progress')",
         },
         { name: `${inboxTable}_dead`, columns: ['seq'], where: "status = 'dead'" },
+        {
+          name: `${inboxTable}_fingerprint`,
+          columns: ['consumer', 'fingerprint'],
+          where: 'fingerprint IS NOT NULL',
+        },
         { name: `${inboxTable}_processed`, columns: ['processed_at'], where: "status = 'done'" },
       ],
     }),

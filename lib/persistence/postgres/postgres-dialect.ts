@@ -6,6 +6,7 @@ import { inboxDeadLetters, outboxDeadLetters } from './dead-letters';
 import { createTablesSql } from './ddl';
 import { isConnectionFault, isRetryable } from './errors';
 import { inboxDeliveries } from './inbox';
+import { inboxFingerprints } from './inbox-fingerprints';
 import { inboxReplies } from './inbox-replies';
 import { inboxBatches } from './inbox-take-many';
 import { inboxClaims } from './inbox-claim';
@@ -42,6 +43,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
       ...inboxClaims(inbox),
       ...inboxReplies(inbox),
       ...inboxBatches(inbox),
+      ...inboxFingerprints(inbox),
     },
     lock: lockStatements(lock),
     deadLetters: { outbox: outboxDeadLetters(outbox), inbox: inboxDeadLetters(inbox) },
