@@ -1,5 +1,7 @@
+import { NonRetryableError } from '../message/non-retryable.error';
+
 /** A message's body is not what the handler's deserializer can read. The handler was not called. */
-export class UndecodableBodyError extends Error {
+export class UndecodableBodyError extends NonRetryableError {
   override readonly name = 'UndecodableBodyError';
 
   /**
