@@ -35,6 +35,7 @@ import {
   DEFAULT_DATA_SOURCE,
   getInboxToken,
   getDeadLetterServiceToken,
+  getLocalHandlersToken,
   getLockServiceToken,
   getOutboxDispatcherToken,
   getOutboxToken,
@@ -101,6 +102,7 @@ function complete(module: DynamicModule, extras: InboxOutboxModuleExtras): Dynam
       getDeadLetterServiceToken(dataSource),
       (registration) => registration.deadLetters,
     ),
+    provideFromRegistration(getLocalHandlersToken(dataSource), (registration) => registration.localHandlers),
   ];
   return {
     ...module,

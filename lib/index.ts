@@ -102,6 +102,7 @@ export { NotLockedError } from './locking/not-locked.error';
 export { SchedulerLockError } from './locking/scheduler-lock.error';
 export { DamagedMessageError } from './message/damaged-message.error';
 export { InvalidArgumentError } from './message/invalid-argument.error';
+export { HandlerUnavailableError, type HandlerUnavailableOptions } from './message/handler-unavailable.error';
 export { InvalidMessageError } from './message/invalid-message.error';
 export { InvalidOptionError } from './message/invalid-option.error';
 export { NonRetryableError } from './message/non-retryable.error';

@@ -5,6 +5,7 @@ import { LockService } from './locking/lock.service';
 import { OutboxDispatcher } from './outbox/outbox-dispatcher';
 import { OutboxService } from './outbox/outbox.service';
 import { Transactions } from './transaction/transactions';
+import { LocalHandlers } from './transport/local/local-handlers';
 
 /** Name under which the default data source is known. */
 export const DEFAULT_DATA_SOURCE = 'default';
@@ -37,6 +38,10 @@ export const getLockServiceToken = (dataSource?: string): InjectionToken<LockSer
 /** Token of the {@link DeadLetterService} on the tables of a data source. */
 export const getDeadLetterServiceToken = (dataSource?: string): InjectionToken<DeadLetterService> =>
   tokenOf(DeadLetterService, dataSource);
+
+/** Token of the {@link LocalHandlers} of a data source, for modules of this package. */
+export const getLocalHandlersToken = (dataSource?: string): InjectionToken<LocalHandlers> =>
+  tokenOf(LocalHandlers, dataSource);
 
 /** Injects the {@link OutboxService} of a named data source. */
 export const InjectOutbox = (dataSource?: string): ParameterDecorator & PropertyDecorator =>

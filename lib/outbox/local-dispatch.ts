@@ -6,6 +6,7 @@ import { guardedLogger } from '../scheduling/guarded-logger';
 import { ConcurrencyGate } from '../transaction/concurrency-gate';
 import type { LocalHandlers } from '../transport/local/local-handlers';
 import type { HandlerRuns } from '../transport/local/run-outcome';
+import { HandlerPauses } from './handler-pauses';
 import { LocalLane, type LaneResult } from './local-lane';
 import { type DispatchCounts, noCounts } from './outbox-batch';
 import type { OutboxStore } from './outbox-store';
@@ -42,6 +43,7 @@ const LAST_WORDS = 3_000;
 export class LocalDispatch {
   private readonly lanes: readonly LocalLane[];
   private readonly logger: LoggerService;
+  private readonly pauses = new HandlerPauses(() => this.wake());
   private readonly told = new Map<string, number>();
   private wanted: () => boolean = () => true;
   private stopped = false;
@@ -57,6 +59,7 @@ export class LocalDispatch {
     const { maxConcurrentHandlers: limit, lease, maxAttempts, backoff, retryIf } = options;
     const common = {
       store,
+      pauses: this.pauses,
       limit,
       alarm,
       lease,
@@ -132,6 +135,7 @@ export class LocalDispatch {
     this.stopped = true;
     clearTimeout(this.pause);
     this.pause = undefined;
+    this.pauses.endAll();
     await Promise.all(this.lanes.map((lane) => lane.stop(timeout, LAST_WORDS)));
   }
 
@@ -142,6 +146,8 @@ export class LocalDispatch {
         this.outage = false;
         if (counts.sent > 0 || !trouble) this.troubles = 0;
         if (trouble) this.pauseForTrouble();
+        // It came after the last look.
+        else if (lane.isRequested) this.wake();
       },
       (error: unknown) => {
         if (!this.outage)

@@ -4,10 +4,13 @@ import { persistUntil } from '../claiming/persist-until';
 import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
 import type { RetryPolicy } from '../message/retry-policy';
 import type { ClaimedMessage, Settlement } from '../persistence/outbox-statements';
+import { abortControllerForMany } from '../timing/abort-controller-for-many';
 import { within } from '../timing/within';
 import type { ConcurrencyGate, LeaveGate } from '../transaction/concurrency-gate';
 import type { LocalHandler } from '../transport/local/local-handler';
 import type { HandlerRuns, RunOutcome } from '../transport/local/run-outcome';
+import type { HandlerPauses } from './handler-pauses';
+import { handlerRooms } from './handler-rooms';
 import { type DispatchCounts, noCounts } from './outbox-batch';
 import type { OutboxStore } from './outbox-store';
 import { WakeUp } from './wake-up';
@@ -17,6 +20,7 @@ export interface LocalLaneDependencies {
   /** Asked for each claim, since they are found after this is built. */
   readonly handlers: () => readonly LocalHandler[];
   readonly runs: HandlerRuns;
+  readonly pauses: HandlerPauses;
   /** Whether claims are renewed while handlers run. */
   readonly renews: boolean;
   /** Runs at once, and whatever else they have to wait for. */
@@ -56,7 +60,7 @@ const MAX_REMEMBERED = 1_000;
  *    slow one holds up no other.
  * 3. Whenever one has ended, or somebody has enqueued, go on with 1. The pass ends when nothing is due and nothing runs.
  *
- * Messages of handlers that this process does not know are not claimed, so they hold up nothing.
+ * Messages of handlers that this process does not know, or that make a pause, are not claimed and hold up nothing.
  */
 export class LocalLane {
   private readonly wakeUp = new WakeUp();
@@ -64,7 +68,7 @@ export class LocalLane {
   /** By sequence: what is running in this process. */
   private readonly outcomes = new Map<string, Promise<RunOutcome>>();
   private readonly lost = new Map<string, number>();
-  private shutdown = new AbortController();
+  private shutdown = abortControllerForMany();
   private counts = noCounts();
   private trouble = false;
   /** Of a claim, since the last one that worked. */
@@ -76,6 +80,11 @@ export class LocalLane {
 
   get isRunning(): boolean {
     return this.pass !== undefined;
+  }
+
+  /** Whether no pass has looked yet since {@link request}. */
+  get isRequested(): boolean {
+    return this.wakeUp.isRequested;
   }
 
   /** Look again. @returns whether a pass is running that does, or there is nothing to look for */
@@ -99,7 +108,7 @@ export class LocalLane {
   /** After a {@link stop}: it may claim again. */
   resume(): void {
     this.stopping = false;
-    if (this.shutdown.signal.aborted) this.shutdown = new AbortController();
+    if (this.shutdown.signal.aborted) this.shutdown = abortControllerForMany();
   }
 
   /** No new claim. Waits for what runs; what has not ended after the timeout is cut off and handed back. */
@@ -133,6 +142,8 @@ export class LocalLane {
     while (this.mayGoOn()) {
       this.wakeUp.take();
       if (await this.claimInPeace()) continue;
+      // Asked for while the database was being asked, which may not have seen it yet.
+      if (this.wakeUp.isRequested && !this.trouble) continue;
       if (this.running.size === 0) return;
       if (this.trouble) await this.letTroublePass();
       else await Promise.race([...this.running.keys(), this.wakeUp.wait()]);
@@ -159,8 +170,8 @@ export class LocalLane {
 
   /** @returns whether there may be more to claim */
   private async claim(): Promise<boolean> {
-    const { store, gate, lease, logger } = this.use;
-    const rooms = this.rooms();
+    const { store, gate, lease, limit, logger, handlers, pauses } = this.use;
+    const rooms = handlerRooms(handlers(), this.running.values(), limit, pauses);
     if (rooms.length === 0 || !(await store.anyLocalDue(rooms.map(({ name }) => name)))) return false;
     const places = await this.takePlaces(rooms.reduce((sum, { limit }) => sum + limit, 0));
     try {
@@ -174,19 +185,6 @@ export class LocalLane {
     } finally {
       for (const leave of places) leave();
     }
-  }
-
-  /** What each handler has room for. */
-  private rooms(): { name: string; limit: number }[] {
-    const { handlers, limit } = this.use;
-    const busy = new Map<string, number>();
-    for (const { name } of this.running.values()) busy.set(name, (busy.get(name) ?? 0) + 1);
-    return handlers()
-      .map(({ name, options }) => ({
-        name,
-        limit: Math.min(limit, options.concurrency ?? limit) - (busy.get(name) ?? 0),
-      }))
-      .filter((room) => room.limit > 0);
   }
 
   /** Waits for one, and takes what else is free. */
@@ -274,7 +272,7 @@ export class LocalLane {
     token: string,
     outcome: RunOutcome,
   ): Settlement | undefined {
-    const { keepSent, logger } = this.use;
+    const { keepSent, logger, pauses } = this.use;
     const nothing = { token, sent: [], failed: [], released: [], keepSent };
     switch (outcome.kind) {
       case 'done':
@@ -290,6 +288,11 @@ export class LocalLane {
         logger.debug?.(
           `Message ${messageId} for the handler "${name}" is given back: ${String(outcome.error)}`,
         );
+        return { ...nothing, released: [seq] };
+      case 'unavailable':
+        this.counts.released++;
+        pauses.begin(name, outcome.error.retryAfter);
+        logger.debug?.(`The handler "${name}" makes a pause: ${String(outcome.error)}`);
         return { ...nothing, released: [seq] };
       case 'failed': {
         const own = retry ?? options.retry;

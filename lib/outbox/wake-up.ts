@@ -8,6 +8,11 @@ export class WakeUp {
     this.resume?.();
   }
 
+  /** Whether there is a request that nobody has taken. */
+  get isRequested(): boolean {
+    return this.requested;
+  }
+
   /** Takes the request, so that only later ones count. @returns whether there was one */
   take(): boolean {
     const { requested } = this;

@@ -1,4 +1,5 @@
 import type { LoggerService } from '@nestjs/common';
+import { HandlerUnavailableError } from '../../message/handler-unavailable.error';
 import { NonRetryableError } from '../../message/non-retryable.error';
 import { HandlerTimeoutError } from '../../transaction/handler-timeout.error';
 import { ShuttingDownError } from '../../transaction/shutting-down.error';
@@ -57,6 +58,7 @@ export class DetachedRuns implements HandlerRuns {
 }
 
 function failure(error: unknown, signal: AbortSignal): RunOutcome {
+  if (error instanceof HandlerUnavailableError) return { kind: 'unavailable', error };
   if (!signal.aborted || error instanceof NonRetryableError) return { kind: 'failed', error };
   const reason: unknown = signal.reason;
   return reason instanceof ShuttingDownError

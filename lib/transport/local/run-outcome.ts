@@ -1,3 +1,4 @@
+import type { HandlerUnavailableError } from '../../message/handler-unavailable.error';
 import type { ClaimedMessage } from '../../persistence/outbox-statements';
 import type { LocalHandler } from './local-handler';
 
@@ -9,6 +10,8 @@ export type RunOutcome =
   | { readonly kind: 'lost' }
   /** The handler's fault or the message's: counts as an attempt. */
   | { readonly kind: 'failed'; readonly error: unknown; readonly permanent?: true }
+  /** What the handler needs is away: no attempt used, and no other message of this handler is begun for a while. */
+  | { readonly kind: 'unavailable'; readonly error: HandlerUnavailableError }
   /** The database was away, or the application stops: no attempt used. `during`: whether the handler was running. */
   | {
       readonly kind: 'interrupted';

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import type { Dialect } from '../../persistence/dialect';
+import { HandlerUnavailableError } from '../../message/handler-unavailable.error';
 import { isConnectionGone } from '../../transaction/connection-check';
 import type { CutOff } from '../../transaction/cut-off';
 import { ShuttingDownError } from '../../transaction/shutting-down.error';
@@ -112,6 +113,7 @@ export class TransactionalRuns implements HandlerRuns {
     if (error instanceof ShuttingDownError) return { kind: 'interrupted', reason: 'shutdown', error };
     if (error instanceof ConnectionGone)
       return { kind: 'interrupted', reason: 'database', error: error.cause, during: 'handler' };
+    if (error instanceof HandlerUnavailableError) return { kind: 'unavailable', error };
     if (dialect.isRetryable(error)) return { kind: 'conflict', error };
     // A commit whose answer was lost: the row tells whether it took place. It is gone then, or claimed again later.
     const isDatabase = during === 'commit' ? dialect.isConnectionFault(error) : during !== 'handler';
