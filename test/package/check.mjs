@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
+import { checkMailer } from './mailer.mjs';
 import { compile, complaintsAboutDeclarations, newProject } from './new-project.mjs';
 import { quickStart } from './readme.mjs';
 import { deliverTwice, uniqueNames } from './run-app.mjs';
@@ -71,6 +72,8 @@ async function checkAll() {
   report('another message takes effect too', others === 1 ? [] : [`${others} times`]);
   report('all deliveries are acked', leftInQueue === 0 ? [] : [`${leftInQueue} are back in the queue`]);
   report('the app ends on SIGTERM', exit === 'SIGTERM' || exit === 0 ? [] : [String(exit)]);
+
+  await checkMailer(project, report);
 }
 
 /** The broker is shared: the quick start's two names get a prefix. */

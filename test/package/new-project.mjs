@@ -57,8 +57,8 @@ export async function newProject(folder, tarball, packages, appModule) {
   await run('npm', ['install', ...flags, tarball, ...packages], { cwd: folder });
 }
 
-export const compile = (folder) =>
-  run(process.execPath, ['node_modules/typescript/bin/tsc'], { cwd: folder });
+export const compile = (folder, ...options) =>
+  run(process.execPath, ['node_modules/typescript/bin/tsc', ...options], { cwd: folder });
 
 /** What TypeScript says about the package's own declarations when it checks them too, which few projects let it do. */
 export async function complaintsAboutDeclarations(folder) {

@@ -1,0 +1,2 @@
+/** Carries the `User`. */
+export const USER_REGISTERED = 'user.registered';
