@@ -439,7 +439,7 @@ export const mutations = [
   },
   {
     guarantee: 'G4',
-    file: 'lib/outbox/local-lane.ts',
+    file: 'lib/outbox/handler-rooms.ts',
     replace: '.filter(({ name }) => !pauses.has(name))',
     with: '.filter(({ name }) => pauses.has(name) || name !== undefined)',
     test: ['test/integration/outbox-local/unavailable.spec.ts', '-t', 'begins no other message'],
@@ -456,7 +456,7 @@ export const mutations = [
   {
     guarantee: 'wake-up',
     file: 'lib/outbox/local-lane.ts',
-    replace: 'if (this.wakeUp.isRequested) continue;',
+    replace: 'if (this.wakeUp.isRequested && !this.trouble) continue;',
     with: '',
     test: ['test/unit/outbox-dispatcher/local-lane.spec.ts'],
     why: 'what was enqueued while the database was being asked waits for the next poll',
