@@ -1,5 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import { createTransport, type SentMessageInfo, type Transporter } from 'nodemailer';
+import type SMTPTransport from 'nodemailer/lib/smtp-transport';
 import { NonRetryableError } from '../message/non-retryable.error';
 import { HandlerUnavailableError } from '../message/handler-unavailable.error';
 import { isUnreachable, judge, type MailVerdict } from './mail-failure';
@@ -159,14 +160,29 @@ function isTransporter(config: MailTransportConfig): config is Transporter {
 
 /** With a pool for SMTP, unless told otherwise: a connection for each mail costs several round trips and a login. */
 function openTransport(config: Exclude<MailTransportConfig, Transporter>, concurrency: number): Transporter {
-  if (typeof config === 'string') return openTransport({ url: config }, concurrency);
-  const { pool, SES, sendmail, streamTransport, jsonTransport, send } = config as Record<string, unknown>;
+  if (typeof config === 'string') return createTransport(withPool(config, concurrency));
+  const { url, pool, SES, sendmail, streamTransport, jsonTransport, send } = config as Record<
+    string,
+    unknown
+  >;
   const isSmtp = !SES && !sendmail && !streamTransport && !jsonTransport && typeof send !== 'function';
-  if (!isSmtp || pool === false)
-    return createTransport(config as Parameters<typeof createTransport>[0]) as Transporter;
-  return createTransport({ maxConnections: concurrency, ...config, pool: true } as Parameters<
-    typeof createTransport
-  >[0]) as Transporter;
+  if (!isSmtp || pool === false) return createTransport(config as SMTPTransport.Options);
+  const pooled = { maxConnections: concurrency, ...config, pool: true };
+  return createTransport(
+    (typeof url === 'string'
+      ? { ...pooled, url: withPool(url, concurrency) }
+      : pooled) as SMTPTransport.Options,
+  );
+}
+
+/** Older versions of nodemailer read nothing but the URL where there is one. */
+function withPool(url: string, concurrency: number): string {
+  const { searchParams } = new URL(url);
+  const missing = Object.entries({ pool: 'true', maxConnections: String(concurrency) }).filter(
+    ([name]) => !searchParams.has(name),
+  );
+  const query = missing.map(([name, value]) => `${name}=${value}`).join('&');
+  return query === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${query}`;
 }
 
 /** LMTP answers for each recipient after the mail, and nodemailer counts that as sent even when nobody took it. */

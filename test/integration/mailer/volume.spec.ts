@@ -58,10 +58,10 @@ describe('a newsletter', () => {
   it('keeps to the rate limit', async () => {
     const { transport, recipients, times } = openInstantTransport();
     const app = await setup.start({ mailer: { transport, rateLimit: 20 } });
+    const begun = performance.now();
     await app.dataSource.transaction(() => app.mailer.sendMany(newsletter(40)));
     await waitFor('all mails', () => recipients.length === 40);
-    const first = times[0]!;
     // The n-th mail not before its turn; how much later is the machine's affair.
-    times.forEach((time, n) => expect(time - first).toBeGreaterThanOrEqual(n * 50 - 10));
+    times.forEach((time, n) => expect(time - begun).toBeGreaterThanOrEqual(n * 50 - 10));
   });
 });

@@ -4,6 +4,7 @@ describe('The rate limiter', () => {
   it('lets no second have more than allowed, in the order of asking', async () => {
     const limiter = new RateLimiter(50);
     const passed: { index: number; at: number }[] = [];
+    const begun = performance.now();
     await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
         await limiter.turn();
@@ -11,9 +12,8 @@ describe('The rate limiter', () => {
       }),
     );
     expect(passed.map(({ index }) => index)).toEqual(Array.from({ length: 20 }, (_, index) => index));
-    const first = passed[0]!.at;
     // Each not before its turn; how much later is the machine's affair.
-    for (const { index, at } of passed) expect(at - first).toBeGreaterThanOrEqual(index * 20 - 2);
+    for (const { index, at } of passed) expect(at - begun).toBeGreaterThanOrEqual(index * 20 - 2);
   });
 
   it('saves nothing up while nobody asks', async () => {
