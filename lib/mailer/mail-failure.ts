@@ -14,6 +14,8 @@ interface TransportError {
   code?: unknown;
   /** nodemailer 10: the code of the system where it has put its own. */
   originalCode?: unknown;
+  /** Of Node's errors. */
+  syscall?: unknown;
   responseCode?: unknown;
   rejectedErrors?: unknown;
   name?: unknown;
@@ -70,7 +72,8 @@ export function isDeferral(refusal: unknown): boolean {
 
 /** Whether no connection came about, so that no mail can have been the reason. */
 export function isUnreachable(error: unknown): boolean {
-  const { code, originalCode } = asTransportError(error);
+  const { code, originalCode, syscall } = asTransportError(error);
+  if (syscall === 'connect') return true;
   return [code, originalCode].some((each) => typeof each === 'string' && UNREACHABLE.has(each));
 }
 

@@ -26,9 +26,9 @@ const VERIFY_TIMEOUT = 15_000;
  *
  * 1. The mail's own, for ever (5xx): a `NonRetryableError`.
  * 2. The mail's own, for now (4xx): the error as it is.
- * 3. A failed connection: the server is asked by a connection of its own (`verify()`). Where that works, it was because of
+ * 3. A connection that failed half-way: the server is asked by a connection of its own (`verify()`). Where that works, it was because of
  *    this mail, and it is as in 2. So a mail that makes a server hang up cannot hold back all others for ever.
- * 4. Otherwise, and where the login or the configuration is refused, it is nobody's fault: a
+ * 4. Otherwise, where no connection came about, and where the login or the configuration is refused, it is nobody's fault: a
  *    `HandlerUnavailableError`, with which the outbox makes a pause. It is doubled each time, up to 30 s, until a mail goes
  *    through.
  */
@@ -106,8 +106,9 @@ export class MailTransport {
   private async verdictOn(error: unknown): Promise<Exclude<MailVerdict, 'unclear'>> {
     const verdict = judge(error);
     if (verdict !== 'unclear') return verdict;
-    const works = (await this.works()) ?? !isUnreachable(error);
-    return works ? 'temporary' : 'transport';
+    // Nothing was said yet that could have been the reason. Asking now could meet a server that has just come back.
+    if (isUnreachable(error)) return 'transport';
+    return ((await this.works()) ?? true) ? 'temporary' : 'transport';
   }
 
   /** One question at a time, whoever asks. @returns `undefined` where the transport has no way to tell */

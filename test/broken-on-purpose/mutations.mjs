@@ -432,8 +432,8 @@ export const mutations = [
   {
     guarantee: 'G4',
     file: 'lib/mailer/mail-transport.ts',
-    replace: "return works ? 'temporary' : 'transport';",
-    with: "return works === undefined ? 'transport' : 'temporary';",
+    replace: 'const verdict = judge(error);',
+    with: "const verdict = isUnreachable(error) ? 'temporary' : judge(error);",
     test: ['test/integration/mailer/outcomes.spec.ts', '-t', 'G4: that is away'],
     why: 'a mail server that is away uses up the attempts of all mails and kills them',
   },

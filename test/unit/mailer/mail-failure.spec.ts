@@ -61,6 +61,7 @@ describe('What a failed attempt says about a mail', () => {
   it('tells whether a server was reached', () => {
     expect(isUnreachable({ code: 'ESOCKET', originalCode: 'ECONNREFUSED' })).toBe(true);
     expect(isUnreachable({ code: 'ENOTFOUND' })).toBe(true);
+    expect(isUnreachable({ code: 'ESOCKET', syscall: 'connect' })).toBe(true);
     expect(isUnreachable({ code: 'ECONNECTION' })).toBe(false);
     expect(isUnreachable(undefined)).toBe(false);
   });

@@ -65,6 +65,11 @@ describe('The mail transport', () => {
     expect(thrown).toBeInstanceOf(HandlerUnavailableError);
   });
 
+  it('blames nobody when no connection came about, even if the server is back by now', async () => {
+    const away = failure({ code: 'ESOCKET', originalCode: 'ECONNREFUSED' });
+    expect(await errorOf({ send: () => away, verify: works })).toBeInstanceOf(HandlerUnavailableError);
+  });
+
   it('blames nobody when the login is refused, without asking', async () => {
     const verify = jest.fn(works);
     const thrown = await errorOf({ send: () => failure({ code: 'EAUTH', responseCode: 535 }), verify });
