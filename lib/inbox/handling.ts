@@ -41,14 +41,13 @@ export class Handling {
    * @throws {ShuttingDownError} when the application stops before there is an outcome
    */
   async run(delivery: TransactionalWork, abort: AbortSignal): Promise<Outcome> {
-    const { gate, transaction, pauses } = this.parts;
+    const { transaction, pauses } = this.parts;
     const hold = new Hold(pauses, this.logger, `the ${describe(delivery)}`);
     let conflicts = 0;
     let lost = 0;
     let uncertain: Extract<Attempt, { kind: 'database' }> | undefined;
     for (;;) {
-      const attempt = await gate.run(async () => {
-        pauses.assertRunning();
+      const attempt = await this.inGate(async () => {
         await delivery.claim?.leave();
         return transaction.run(uncertain ? skippingDuplicates(delivery) : delivery, abort);
       });
@@ -71,6 +70,17 @@ export class Handling {
           if (lost > MAX_LOST_CONNECTIONS) return { kind: 'failed', error: attempt.error };
           await hold.wait(attempt.error);
       }
+    }
+  }
+
+  /** What waits for its place when the application stops goes back at once, and not when another handler has ended. */
+  private async inGate<T>(work: () => Promise<T>): Promise<T> {
+    const { gate, pauses } = this.parts;
+    const leave = await pauses.unlessStopped(gate.enter(), (late) => late());
+    try {
+      return await work();
+    } finally {
+      leave();
     }
   }
 

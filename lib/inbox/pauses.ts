@@ -29,6 +29,30 @@ export class Pauses {
     }
   }
 
+  /**
+   * Waits for something that may take as long as other handlers take.
+   *
+   * @param undo gets what came too late
+   * @throws {ShuttingDownError} as soon as `stop()` is called
+   */
+  async unlessStopped<T>(waited: Promise<T>, undo: (late: T) => void): Promise<T> {
+    const { signal } = this.controller;
+    let stop: () => void = () => undefined;
+    const stopped = new Promise<never>((_, reject) => {
+      stop = () => reject(new ShuttingDownError());
+      signal.addEventListener('abort', stop);
+    });
+    if (signal.aborted) stop();
+    try {
+      return await Promise.race([stopped, waited]);
+    } catch (error) {
+      if (error instanceof ShuttingDownError) waited.then(undo, () => undefined);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
   stop(): void {
     this.controller.abort();
   }

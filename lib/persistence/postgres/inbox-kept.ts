@@ -59,7 +59,9 @@ const burySql = (sql: SqlTemplate): string =>
   WHERE i.{status} = 'seen'`);
 
 /**
- * Many at once, in the order given: the sequence is drawn after the sort. The columns come as arrays; the bodies too, since
+ * Many at once, in the order given: the sequence is drawn after the sort. What is settled is left out by a look (a row past
+ * `seen` never comes back to it), since the row of a message that is being handled is locked, and all would wait for it. The
+ * columns come as arrays; the bodies too, since
  * one parameter for each would end at 65,535.
  */
 const storeOpenSql = (sql: SqlTemplate): string =>
@@ -70,6 +72,9 @@ const storeOpenSql = (sql: SqlTemplate): string =>
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::bytea[], $7::text[], $8::text[],
     $9::text[]) WITH ORDINALITY
     AS m (consumer, message_id, exchange, routing_key, redelivered, body, headers, properties, ordering_key, place)
+  WHERE NOT EXISTS (
+    SELECT 1 FROM {} AS s WHERE s.{consumer} = m.consumer AND s.{message_id} = m.message_id AND s.{status} <> 'seen'
+  )
   ORDER BY m.place
   ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'open', ${COPY}
   WHERE i.{status} = 'seen'

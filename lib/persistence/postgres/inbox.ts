@@ -12,10 +12,19 @@ import { milliseconds, storable } from './sql-values';
  * Parameters of all: $1 consumer, $2 message id.
  */
 
+/**
+ * A row past `seen` never comes back to it, so a look tells without waiting: the row of a kept message that is being handled is
+ * locked for as long as its handler runs.
+ */
+const unlessSettled = `WHERE NOT EXISTS (
+    SELECT 1 FROM {} AS s WHERE s.{consumer} = $1 AND s.{message_id} = $2 AND s.{status} <> 'seen'
+  )`;
+
 /** P1, step 1. */
 const countRedeliverySql = (sql: SqlTemplate): string =>
   sql(`
-  INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}) VALUES ($1, $2, 'seen', 1)
+  INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts})
+  SELECT $1::text, $2::text, 'seen', 1 ${unlessSettled}
   ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {attempts} = i.{attempts} + 1 WHERE i.{status} = 'seen'
   RETURNING {attempts} AS attempts`);
 
@@ -23,7 +32,7 @@ const countRedeliverySql = (sql: SqlTemplate): string =>
 const takeSql = (sql: SqlTemplate): string =>
   sql(`
   INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}, {processed_at})
-  VALUES ($1, $2, 'done', 1, clock_timestamp())
+  SELECT $1::text, $2::text, 'done', 1, clock_timestamp() ${unlessSettled}
   ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'done', {processed_at} = clock_timestamp()
   WHERE i.{status} = 'seen'
   RETURNING {attempts} AS attempts`);

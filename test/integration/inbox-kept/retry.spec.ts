@@ -117,9 +117,9 @@ describe("onFailure 'retry'", () => {
     for (let copy = 0; copy < 3; copy++) await send('copies', 'effect');
     await send('other', 'effect');
     await ends('other', 'done');
+    await waitFor('the acks of the copies', () => of('ack', 'copies').length === 4);
     await shared.request('open', 'on');
     await ends('copies', 'done');
-    await waitFor('all acks', () => of('ack', 'copies').length === 4);
     expect(await setup.effectCount('copies')).toBe(1);
     expect(await setup.effectCount('other')).toBe(1);
   });

@@ -1,0 +1,85 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { MessageKeeper } from '../../../lib/inbox/message-keeper';
+import type { InboxKey, KeptMessage } from '../../../lib/persistence/inbox-message';
+
+const message = (messageId: string): KeptMessage => ({
+  consumer: 'c',
+  messageId,
+  exchange: '',
+  routingKey: '',
+  redelivered: false,
+  body: Buffer.of(),
+  headers: null,
+  properties: null,
+  orderingKey: null,
+});
+
+describe('storing messages together', () => {
+  const statements: { ids: string[]; end: (stored?: readonly string[], error?: Error) => void }[] = [];
+  const notified: number[] = [];
+  const keeper = () =>
+    new MessageKeeper(
+      {
+        storeOpen: (messages) =>
+          new Promise<InboxKey[]>((resolve, reject) => {
+            const ids = messages.map(({ messageId }) => messageId);
+            const end = (stored: readonly string[] = ids, error?: Error) =>
+              error ? reject(error) : resolve(stored.map((messageId) => ({ consumer: 'c', messageId })));
+            statements.push({ ids, end });
+          }),
+        keep: () => Promise.resolve({ kind: 'open', delay: 5 }),
+      },
+      { room: () => Promise.resolve() },
+      (delay) => notified.push(delay),
+    );
+  beforeEach(() => {
+    statements.length = 0;
+    notified.length = 0;
+  });
+
+  it('the first goes at once; those that come meanwhile share the next statement, in their order', async () => {
+    const keep = keeper();
+    const results = ['a', 'b', 'c'].map((id) => keep.storeOpen(message(id)));
+    await turn();
+    expect(statements.map(({ ids }) => ids)).toEqual([['a']]);
+    expect(notified).toEqual([]);
+    statements[0]?.end();
+    await turn();
+    expect(notified).toEqual([0]);
+    expect(statements.map(({ ids }) => ids)).toEqual([['a'], ['b', 'c']]);
+    statements[1]?.end();
+    expect(await Promise.all(results)).toEqual([true, true, true]);
+    const later = keep.storeOpen(message('d'));
+    await turn();
+    statements[2]?.end();
+    expect(await later).toBe(true);
+  });
+
+  it('copies are in one statement once; a duplicate is told so', async () => {
+    const keep = keeper();
+    const results = ['a', 'b', 'b', 'c'].map((id) => keep.storeOpen(message(id)));
+    await turn();
+    statements[0]?.end([]);
+    await turn();
+    expect(statements[1]?.ids).toEqual(['b', 'c']);
+    statements[1]?.end();
+    expect(await Promise.all(results)).toEqual([false, true, false, true]);
+    expect(notified).toEqual([0]);
+  });
+
+  it('a failure is told to all who shared it, and the next ones go on', async () => {
+    const keep = keeper();
+    const first = keep.storeOpen(message('a'));
+    const failing = ['b', 'c'].map((id) => keep.storeOpen(message(id)));
+    await turn();
+    statements[0]?.end();
+    await first;
+    await turn();
+    statements[1]?.end([], new Error('away'));
+    await expect(Promise.all(failing)).rejects.toThrow('away');
+    const again = keep.storeOpen(message('b'));
+    await turn();
+    statements[2]?.end();
+    expect(await again).toBe(true);
+  });
+});
