@@ -114,7 +114,7 @@ export interface InboxOptions {
   onDuplicate?: OnDuplicate;
   /** Default `'inline'`. See {@link Processing}. */
   processing?: Processing;
-  /** Default `'reject'`. See {@link OnFailure}. */
+  /** Default `'retry'`; for RPC handlers, whose requester waits, `'reply'`. See {@link OnFailure}. */
   onFailure?: Exclude<OnFailure, 'reply'>;
   /**
    * Whether a hash of each message's body is kept. Then another body under a known id is not taken for a duplicate but kept as
@@ -348,7 +348,7 @@ function resolveInbox(options: InboxOptions): ResolvedInboxOptions {
     onMissingId: oneOf('inbox.onMissingId', options.onMissingId ?? 'reject', ON_MISSING_ID),
     onDuplicate: oneOf('inbox.onDuplicate', options.onDuplicate ?? 'skip', ON_DUPLICATE),
     processing: oneOf('inbox.processing', options.processing ?? 'inline', PROCESSING),
-    onFailure: oneOf('inbox.onFailure', options.onFailure ?? 'reject', ON_FAILURE),
+    onFailure: oneOf('inbox.onFailure', options.onFailure ?? 'retry', ON_FAILURE),
     fingerprint: oneOf('inbox.fingerprint', options.fingerprint ?? false, [true, false]),
     onRepeatedContent: optionalFunction('inbox.onRepeatedContent', options.onRepeatedContent),
     timeout: timeout === undefined ? undefined : timer('inbox.timeout', timeout, 1),

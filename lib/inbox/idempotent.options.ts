@@ -67,11 +67,10 @@ export interface IdempotentOptions {
   /** With `onFailure: 'retry'` and `'requeue'`. */
   retry?: HandlerRetryOptions;
   /**
-   * Default: the module's, `'reject'`; for RPC `'reply'`; what is handled deferred is always retried. See {@link OnFailure}. A handler that answers with golevelup's `Nack` has failed
-   * too, and the `Nack`'s own `requeue` counts more than this option. golevelup's `errorHandler` and `errorBehavior` are
-   * about what fails before the handler is reached (an undecodable body, a guard). Without them this option is for a guard
-   * too, and a body that cannot be decoded is kept as dead.
-   * With `'requeue'` each redelivery counts towards the module's `maxAttempts`, after which the message is dead.
+   * Default: the module's, `'retry'`; for RPC `'reply'`; what is handled deferred is always retried. See {@link OnFailure}. A
+   * handler that answers with golevelup's `Nack` has failed too, and the `Nack`'s own `requeue` counts more than this option.
+   * golevelup's `errorHandler` and `errorBehavior` are about what fails before the handler is reached (an undecodable body, a
+   * guard). Without them this option is for a guard too, and a body that cannot be decoded is kept as dead.
    */
   onFailure?: OnFailure;
   /**

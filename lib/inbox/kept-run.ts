@@ -11,6 +11,7 @@ import type { InboxTransaction } from './inbox-transaction';
 import type { KeptHandler } from './kept-handler';
 import type { KeptStore } from './kept-store';
 import { NackAnsweredError } from './nack-answered.error';
+import { NotReachedError } from './not-reached.error';
 import type { Pauses } from './pauses';
 import { rawMessage } from './raw-message';
 import type { SuspectsLane } from './suspects-lane';
@@ -20,7 +21,7 @@ export type RunEnd = 'handled' | 'failed' | 'dead' | 'lost' | 'released';
 
 /** What all runs of one inbox share. */
 export interface KeptRunParts {
-  readonly store: Pick<KeptStore, 'countSuspect' | 'finish' | 'fail' | 'release'>;
+  readonly store: Pick<KeptStore, 'countSuspect' | 'fail' | 'release'>;
   readonly handling: Handling;
   readonly transaction: Pick<InboxTransaction, 'isTransient'>;
   readonly lane: SuspectsLane;
@@ -49,6 +50,8 @@ export class KeptRun {
   private readonly delivery: Omit<IdentifiedDelivery, 'handle'>;
   private readonly message: InboundMessage;
   private outcome: Outcome | undefined;
+  /** Why there is no outcome although the interceptor was reached: the application stops. */
+  private interruption: unknown;
 
   /** @param leave ends the renewal of the lease */
   constructor(
@@ -102,13 +105,19 @@ export class KeptRun {
   async intercept(handle: () => Promise<unknown>): Promise<unknown> {
     const { handling } = this.parts;
     const delivery = { ...this.delivery, handle };
-    const outcome = handling.isJoined
-      ? await handling.join(delivery, this.abort)
-      : await handling.run(delivery, this.abort);
-    this.outcome = outcome;
-    if (outcome.kind === 'handled') return outcome.value;
+    const { isJoined } = handling;
+    try {
+      this.outcome = await (isJoined
+        ? handling.join(delivery, this.abort)
+        : handling.run(delivery, this.abort));
+    } catch (error) {
+      // A filter around may make a success of it.
+      this.interruption = error;
+      throw error;
+    }
+    if (this.outcome.kind === 'handled') return this.outcome.value;
     // The application's transaction around has to roll back too.
-    if (handling.isJoined) throw outcome.kind === 'failed' ? outcome.error : new Error('Not ours any more');
+    if (isJoined) throw this.outcome.kind === 'failed' ? this.outcome.error : new Error('Not ours any more');
     return new Nack(false);
   }
 
@@ -127,6 +136,7 @@ export class KeptRun {
 
   private async handle(attempts: number): Promise<RunEnd> {
     const failure = await this.invoke();
+    if (this.interruption) throw this.interruption as Error;
     if (this.abort.aborted && failure) throw new ShuttingDownError();
     if (this.outcome?.kind === 'duplicate') {
       this.logger.debug(`The ${this.name} is not ours any more; it was not handled here.`);
@@ -155,14 +165,8 @@ export class KeptRun {
       return { error: this.outcome?.kind === 'failed' ? this.outcome.error : error };
     }
     if (this.outcome?.kind === 'failed') return { error: this.outcome.error };
-    // An interceptor around has answered by itself, which for a delivery is an ack.
-    if (this.outcome === undefined) await this.finish();
+    if (this.outcome === undefined) return { error: new NotReachedError(this.handler.name) };
     return undefined;
-  }
-
-  private async finish(): Promise<void> {
-    await this.delivery.claim?.leave();
-    await this.insist(() => this.parts.store.finish(this.row, this.token));
   }
 
   private next(attempts: number, error: unknown): number | 'dead' {

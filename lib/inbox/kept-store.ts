@@ -80,11 +80,6 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
     return this.own((runner) => this.dialect.inbox.countSuspect(runner, key, token));
   }
 
-  /** Done without a handler's transaction. @returns false when it is not ours any more */
-  finish(key: InboxKey, token: string): Promise<boolean> {
-    return this.own((runner) => this.dialect.inbox.takeKept(runner, key, token));
-  }
-
   /** P1 step 9. @returns false when it is not ours any more */
   fail(run: Omit<FailedRun, 'error'> & { readonly error: unknown }): Promise<boolean> {
     return this.own((runner) => this.dialect.inbox.failKept(runner, { ...run, error: errorText(run.error) }));

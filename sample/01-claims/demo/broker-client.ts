@@ -1,6 +1,6 @@
 import { ChannelModel, ConfirmChannel, Options } from 'amqplib';
 
-/** The demo's own connection to the broker: sends copies, and replays what was rejected. */
+/** The demo's own connection to the broker: sends copies. */
 export class BrokerClient {
   private constructor(private readonly channel: ConfirmChannel) {}
 
@@ -19,22 +19,6 @@ export class BrokerClient {
         error ? reject(new Error('The broker refused a copy', { cause: error })) : resolve(),
       );
     });
-  }
-
-  /** Sends everything in the dead-letter queue once more, under the same ids. Returns how many it were. */
-  async replay(deadLetters: string, exchange: string, routingKey: string): Promise<number> {
-    let replayed = 0;
-    for (;;) {
-      const message = await this.channel.get(deadLetters);
-      if (!message) return replayed;
-      await this.publish(exchange, routingKey, message.content, message.properties);
-      this.channel.ack(message);
-      replayed++;
-    }
-  }
-
-  async waiting(queue: string): Promise<number> {
-    return (await this.channel.checkQueue(queue)).messageCount;
   }
 
   async deleteAll(queues: string[], exchanges: string[]): Promise<void> {

@@ -1,11 +1,5 @@
 import { connect } from 'amqplib';
-import {
-  CLAIMS_EXCHANGE,
-  DEAD_LETTER_EXCHANGE,
-  INTAKE_QUEUE,
-  SETTLEMENT_DEAD_LETTERS,
-  SETTLEMENT_QUEUE,
-} from '../shared/broker';
+import { CLAIMS_EXCHANGE, INTAKE_QUEUE, SETTLEMENT_QUEUE } from '../shared/broker';
 import type { Cleanup } from '../../shared/cleanup';
 import { freePort } from '../../shared/free-port';
 import type { Sql } from '../../shared/sql';
@@ -72,8 +66,5 @@ async function createDatabase(serverUrl: string, name: string, cleanup: Cleanup)
 }
 
 function deleteTopology(broker: BrokerClient): Promise<void> {
-  return broker.deleteAll(
-    [INTAKE_QUEUE, SETTLEMENT_QUEUE, SETTLEMENT_DEAD_LETTERS],
-    [CLAIMS_EXCHANGE, DEAD_LETTER_EXCHANGE],
-  );
+  return broker.deleteAll([INTAKE_QUEUE, SETTLEMENT_QUEUE], [CLAIMS_EXCHANGE]);
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { aside, check, say, step, until } from '../../shared/narrator';
-import { CLAIMS_EXCHANGE, SETTLEMENT_DEAD_LETTERS } from '../shared/broker';
+import { CLAIMS_EXCHANGE } from '../shared/broker';
 import { reportClaim } from './claims-api';
 import { OutboxRow, Tables } from './tables';
 import type { World } from './world';
@@ -60,29 +60,21 @@ export class Story {
 
   async handlerFailsOnce(): Promise<void> {
     step('The handler fails once');
-    const { settlementDb, broker } = this.world;
+    const { settlementDb } = this.world;
     await settlementDb.rows(
       "ALTER TABLE cases ADD CONSTRAINT refused_by_the_demo CHECK (claim_number <> 'C-4713')",
     );
     await this.report('C-4713', 'fire in the kitchen');
     const message = await this.messageAbout('C-4713');
-    await until(
-      'the message was rejected',
-      async () => (await this.tables.deliveries(message.message_id, 'rejected')) === 1,
-    );
-    await until(
-      'it is in the dead-letter queue',
-      async () => (await broker.waiting(SETTLEMENT_DEAD_LETTERS)) === 1,
-    );
-    say('The database refuses the case. The broker puts the message into the dead-letter queue:');
+    await until('the message is kept', () => this.tables.isKept(message.message_id));
+    say('The database refuses the case. The message is kept in the inbox table, to be tried again:');
     await this.tables.show('C-4713');
     check('no case, and the message is not taken for handled', (await this.tables.cases('C-4713')) === 0);
 
     await settlementDb.rows('ALTER TABLE cases DROP CONSTRAINT refused_by_the_demo');
-    say('The cause is removed, and the dead-letter queue is replayed:');
-    await broker.replay(SETTLEMENT_DEAD_LETTERS, CLAIMS_EXCHANGE, 'claim.reported');
+    say('The cause is removed. The message was delivered once, and is handled when its pause is over:');
     await this.completed('C-4713');
-    this.count({ claims: 1, deliveries: 2, failures: 1 });
+    this.count({ claims: 1, deliveries: 1, failures: 1 });
     await this.oneCase('C-4713');
   }
 

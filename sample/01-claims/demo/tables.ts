@@ -32,6 +32,13 @@ export class Tables {
     );
   }
 
+  /** It has failed, and waits in the inbox table for its next try. */
+  async isKept(messageId: string): Promise<boolean> {
+    const sql =
+      "SELECT count(*) FROM inbox_message WHERE message_id = $1 AND status = 'open' AND attempts > 0";
+    return (await this.world.settlementDb.number(sql, [messageId])) === 1;
+  }
+
   /** The whole round: sent, handled, and the claim knows its case. */
   async complete(claim: string): Promise<boolean> {
     const sql = 'SELECT count(*) FROM claims WHERE number = $1 AND case_id IS NOT NULL';

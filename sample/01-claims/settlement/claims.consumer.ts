@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Idempotent, OutboxService } from 'nestjs-inbox-outbox';
 import { Repository } from 'typeorm';
-import { CLAIMS_EXCHANGE, DEAD_LETTER_EXCHANGE, SETTLEMENT_QUEUE } from '../shared/broker';
+import { CLAIMS_EXCHANGE, SETTLEMENT_QUEUE } from '../shared/broker';
 import { CaseOpened, ClaimReported } from '../shared/messages';
 import { Case } from './case.entity';
 
@@ -19,11 +19,7 @@ export class ClaimsConsumer {
     exchange: CLAIMS_EXCHANGE,
     routingKey: 'claim.reported',
     queue: SETTLEMENT_QUEUE,
-    queueOptions: {
-      durable: true,
-      deadLetterExchange: DEAD_LETTER_EXCHANGE,
-      deadLetterRoutingKey: 'settlement',
-    },
+    queueOptions: { durable: true },
   })
   @Idempotent()
   async onClaimReported(claim: ClaimReported): Promise<void> {

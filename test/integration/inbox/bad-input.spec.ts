@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { waitFor } from '../../support/wait-for';
-import { InboxSetup, logged, settled, type InboxRowSeen } from './inbox-setup';
+import { InboxSetup, logged, rejecting, settled, type InboxRowSeen } from './inbox-setup';
 
 describe('bad input', () => {
   let setup: InboxSetup;
@@ -145,7 +145,7 @@ describe('bad input', () => {
 
   it('a guard that refuses does not spin, and its error is recorded', async () => {
     const queue = setup.broker.queue('guard');
-    const app = await setup.started('consumer-app', { queue, variant: 'guard' });
+    const app = await setup.started('consumer-app', { queue, ...rejecting, variant: 'guard' });
     await setup.broker.sendToQueue(queue, { steps: ['effect'] }, { messageId: 'guard' });
     await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
     expect(app.events('guard')).toHaveLength(1);

@@ -1,5 +1,5 @@
 import { waitFor } from '../../support/wait-for';
-import { InboxSetup, logged, settled } from './inbox-setup';
+import { InboxSetup, logged, rejecting, settled } from './inbox-setup';
 
 describe('exactly once', () => {
   let setup: InboxSetup;
@@ -46,7 +46,7 @@ describe('exactly once', () => {
 
   it('G5: copies at once run after the first has failed, and one of them has the effect', async () => {
     const queue = setup.broker.queue('first-fails');
-    const app = await setup.started('consumer-app', { queue });
+    const app = await setup.started('consumer-app', { queue, ...rejecting });
     for (let copy = 0; copy < 5; copy++) {
       await setup.broker.sendToQueue(queue, { steps: ['effect', 'fail 1'] }, { messageId: 'first-fails' });
     }

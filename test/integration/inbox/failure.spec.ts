@@ -1,5 +1,5 @@
 import { waitFor } from '../../support/wait-for';
-import { InboxSetup, logged, settled } from './inbox-setup';
+import { InboxSetup, logged, rejecting, settled } from './inbox-setup';
 
 describe('a handler that fails', () => {
   let setup: InboxSetup;
@@ -12,7 +12,7 @@ describe('a handler that fails', () => {
 
   it("onFailure 'reject': rolled back, dead-lettered, and a replay from there is handled", async () => {
     const queue = setup.broker.queue('reject');
-    const app = await setup.started('consumer-app', { queue });
+    const app = await setup.started('consumer-app', { queue, ...rejecting });
     await setup.broker.sendToQueue(queue, { steps: ['effect', 'fail 1'] }, { messageId: 'reject' });
     const letter = await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
 
@@ -80,7 +80,7 @@ describe('a handler that fails', () => {
 
   it('a global exception filter that returns a value does not get a failed message acked', async () => {
     const queue = setup.broker.queue('filter');
-    const app = await setup.started('consumer-app', { queue, variant: 'filter' });
+    const app = await setup.started('consumer-app', { queue, ...rejecting, variant: 'filter' });
     await setup.broker.sendToQueue(queue, { steps: ['effect', 'fail'] }, { messageId: 'filter' });
     await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
     expect(app.events('ack')).toEqual([]);
@@ -90,7 +90,7 @@ describe('a handler that fails', () => {
 
   it('a swallowed database error: the silent rollback counts as a failure, and is not acked', async () => {
     const queue = setup.broker.queue('swallowed');
-    const app = await setup.started('consumer-app', { queue });
+    const app = await setup.started('consumer-app', { queue, ...rejecting });
     await setup.broker.sendToQueue(
       queue,
       { steps: ['effect', 'swallow SELECT 1/0'] },
@@ -104,7 +104,7 @@ describe('a handler that fails', () => {
 
   it('timeout: the signal is aborted, the handler is rolled back, and what it does later is refused', async () => {
     const queue = setup.broker.queue('timeout');
-    const app = await setup.started('consumer-app', { queue, idempotent: { timeout: 300 } });
+    const app = await setup.started('consumer-app', { queue, ...rejecting, idempotent: { timeout: 300 } });
     const steps = ['effect', 'until-aborted', 'gate late', 'effect'];
     await setup.broker.sendToQueue(queue, { steps }, { messageId: 'timeout' });
     expect(await app.waitFor('aborted')).toEqual({ reason: 'HandlerTimeoutError' });
@@ -120,7 +120,7 @@ describe('a handler that fails', () => {
 
   it('timeout: a statement that is running is cancelled, so that nothing stays locked behind it', async () => {
     const queue = setup.broker.queue('long-statement');
-    await setup.started('consumer-app', { queue, idempotent: { timeout: 300 } });
+    await setup.started('consumer-app', { queue, ...rejecting, idempotent: { timeout: 300 } });
     const steps = ['effect', 'sql SELECT pg_sleep(600)'];
     await setup.broker.sendToQueue(queue, { steps }, { messageId: 'long' });
     await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
@@ -131,7 +131,12 @@ describe('a handler that fails', () => {
 
   it('a handler that hangs for ever is rolled back all the same', async () => {
     const queue = setup.broker.queue('hang');
-    const app = await setup.started('consumer-app', { queue, idempotent: { timeout: 200 }, poolSize: 3 });
+    const app = await setup.started('consumer-app', {
+      queue,
+      ...rejecting,
+      idempotent: { timeout: 200 },
+      poolSize: 3,
+    });
     await setup.broker.sendToQueue(queue, { steps: ['effect', 'gate never'] }, { messageId: 'hang' });
     await app.waitFor('gate');
     await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
@@ -144,7 +149,7 @@ describe('a handler that fails', () => {
 
   it.each(['40001', '40P01'])('%s in the handler: run again at once, uncounted', async (code) => {
     const queue = setup.broker.queue(`retry-${code}`);
-    const app = await setup.started('consumer-app', { queue });
+    const app = await setup.started('consumer-app', { queue, ...rejecting });
     const messageId = `retry-${code}`;
     await setup.broker.sendToQueue(queue, { steps: ['effect', `sql 3 ${raise(code)}`] }, { messageId });
     await app.waitFor('ack');
@@ -157,7 +162,7 @@ describe('a handler that fails', () => {
 
   it('a handler that changes its payload gets it as it was when it is run again', async () => {
     const queue = setup.broker.queue('spoilt');
-    const app = await setup.started('consumer-app', { queue });
+    const app = await setup.started('consumer-app', { queue, ...rejecting });
     const steps = ['effect', `sql 1 ${raise('40001')}`];
     await setup.broker.sendToQueue(queue, { n: 1, steps: ['spoil', ...steps] }, { messageId: 'spoilt' });
     await app.waitFor('ack');
@@ -174,7 +179,7 @@ describe('a handler that fails', () => {
       CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON deferred DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW EXECUTE FUNCTION fail_first()`);
     const queue = setup.broker.queue('at-commit');
-    const app = await setup.started('consumer-app', { queue });
+    const app = await setup.started('consumer-app', { queue, ...rejecting });
     const steps = ['effect', 'sql INSERT INTO deferred VALUES (1)'];
     await setup.broker.sendToQueue(queue, { steps }, { messageId: 'at-commit' });
     await app.waitFor('ack');
@@ -184,7 +189,7 @@ describe('a handler that fails', () => {
 
   it('a conflict that does not end follows the failure policy after five reruns', async () => {
     const queue = setup.broker.queue('always');
-    const app = await setup.started('consumer-app', { queue });
+    const app = await setup.started('consumer-app', { queue, ...rejecting });
     await setup.broker.sendToQueue(queue, { steps: [`sql ${raise('40001')}`] }, { messageId: 'always' });
     await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
     expect(app.events('run')).toHaveLength(6);

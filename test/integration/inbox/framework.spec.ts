@@ -1,6 +1,6 @@
 import { createTestDatabase } from '../../support/test-database';
 import { waitFor } from '../../support/wait-for';
-import { createSchema, InboxSetup, logged, settled } from './inbox-setup';
+import { InboxSetup, createSchema, logged, rejecting, settled } from './inbox-setup';
 
 describe('as a part of Nest and golevelup', () => {
   let setup: InboxSetup;
@@ -147,7 +147,7 @@ describe('as a part of Nest and golevelup', () => {
 
   it('inside a transaction of the application: joined, and rolled back with it when the handler fails', async () => {
     const queue = setup.broker.queue('around');
-    const app = await setup.started('consumer-app', { queue, variant: 'transaction-around' });
+    const app = await setup.started('consumer-app', { queue, ...rejecting, variant: 'transaction-around' });
     await setup.broker.sendToQueue(queue, { steps: ['effect'] }, { messageId: 'joined' });
     await waitFor('it to be handled', async () => (await setup.status('joined')) === 'done');
     expect(await setup.effectCount('around')).toBe(1);
@@ -163,7 +163,12 @@ describe('as a part of Nest and golevelup', () => {
   it('inside a transaction of the application an isolation level of its own is refused', async () => {
     const queue = setup.broker.queue('around-level');
     const idempotent = { isolationLevel: 'SERIALIZABLE' as const };
-    const app = await setup.started('consumer-app', { queue, variant: 'transaction-around', idempotent });
+    const app = await setup.started('consumer-app', {
+      queue,
+      ...rejecting,
+      variant: 'transaction-around',
+      idempotent,
+    });
     await setup.broker.sendToQueue(queue, { steps: ['effect'] }, { messageId: 'level' });
     await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
     expect(app.events('run')).toEqual([]);

@@ -18,6 +18,9 @@ export interface InboxRowSeen {
   last_error: string | null;
 }
 
+/** For tests of what goes to the broker's dead letters. */
+export const rejecting = { inbox: { onFailure: 'reject' as const } };
+
 /** Database, broker and app processes of one spec file. */
 export class InboxSetup {
   private readonly apps: AppProcess[] = [];

@@ -1,4 +1,4 @@
-import { InboxSetup, logged, settled } from './inbox-setup';
+import { InboxSetup, logged, rejecting, settled } from './inbox-setup';
 
 describe('C04: handlers and a small pool', () => {
   let setup: InboxSetup;
@@ -10,7 +10,7 @@ describe('C04: handlers and a small pool', () => {
     'C04: ten messages at once, each published twice, with a pool of %d',
     async (poolSize) => {
       const queue = setup.broker.queue(`pool-${poolSize}`);
-      const app = await setup.started('consumer-app', { queue, poolSize, prefetch: 20 });
+      const app = await setup.started('consumer-app', { queue, ...rejecting, poolSize, prefetch: 20 });
       let most = 0;
       const watch = setInterval(() => {
         void setup.database
