@@ -99,7 +99,8 @@ export function keptMessage(key: InboxKey, message: InboundMessage, orderingKey?
     ...key,
     exchange: message.fields.exchange,
     routingKey: message.fields.routingKey,
-    redelivered: message.fields.redelivered,
+    // Stand-ins for a broker leave it out.
+    redelivered: message.fields.redelivered === true,
     body: message.content,
     // No headers and an empty table of headers are two things to a handler.
     headers: headers === undefined ? null : (encodeTable(headers) ?? '{}'),
