@@ -518,6 +518,8 @@ export const mutations = [
     with: 'dialect.isRetryable(await isConnectionGone(runner, dialect))',
     test: ['test/integration/outbox-local/running.spec.ts', '-t', 'C05: a database that goes away'],
     why: 'a database that is away uses up the attempts of local handlers',
+  },
+  {
     guarantee: 'G7',
     file: 'lib/persistence/postgres/inbox-kept.ts',
     replace: "{status} = 'open', ${COPY}\n  WHERE i.{status} = 'seen'",
