@@ -564,7 +564,7 @@ export const mutations = [
     file: 'lib/inbox/failure-policy.ts',
     replace: 'const keeping = await hold.insist(() => this.keeper.keep(kept, error, used, schedule));',
     with: 'const keeping = await this.keeper.keep(kept, error, used, schedule).catch(() => ({ kind: "settled" as const }));',
-    test: ['test/integration/inbox-kept/outage.spec.ts', '-t', '(retry)'],
+    test: ['test/unit/inbox/failure-policy.spec.ts', '-t', 'G11'],
     why: 'a message that fails while the database is away is acked without having been kept',
   },
   {
