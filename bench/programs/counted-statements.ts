@@ -1,0 +1,11 @@
+import { Client } from 'pg';
+
+let statements = 0;
+const query = Client.prototype.query as (...args: unknown[]) => unknown;
+Client.prototype.query = function (this: Client, ...args: unknown[]) {
+  statements++;
+  return query.apply(this, args);
+} as typeof Client.prototype.query;
+
+/** Statements that this process has sent to PostgreSQL so far, BEGIN and COMMIT included. */
+export const countStatements = (): number => statements;

@@ -1,0 +1,82 @@
+import 'reflect-metadata';
+import { RabbitMQModule } from '@golevelup/nestjs-rabbitmq';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { InboxOutboxModule, OutboxDispatcher, OutboxService, type OutboxOptions } from 'nestjs-inbox-outbox';
+import { DataSource } from 'typeorm';
+import { body } from '../harness/body';
+import { AMQP_URL } from '../harness/servers';
+import { serve } from '../harness/serve';
+
+/** The product, as an application has it. OPTIONS: the outbox options as JSON. */
+const outbox = JSON.parse(process.env.OPTIONS ?? '{"dispatch":"off"}') as OutboxOptions;
+
+@Module({
+  imports: [
+    TypeOrmModule.forRoot({
+      type: 'postgres',
+      url: process.env.DATABASE,
+      autoLoadEntities: true,
+      synchronize: process.env.SYNCHRONIZE !== 'no',
+    }),
+    RabbitMQModule.forRoot({ uri: AMQP_URL }),
+    InboxOutboxModule.forRoot({ outbox }),
+  ],
+})
+class AppModule {}
+
+const opened = NestFactory.createApplicationContext(AppModule, { logger: ['error', 'warn'] });
+
+interface Fill {
+  readonly queue: string;
+  readonly count: number;
+  /** Ordering keys; none by default. */
+  readonly keys?: number;
+}
+
+serve({
+  async ready(): Promise<void> {
+    await opened;
+  },
+
+  async fill({ queue, count, keys = 0 }: Fill): Promise<void> {
+    const app = await opened;
+    const service = app.get(OutboxService);
+    for (let first = 0; first < count; first += 1_000) {
+      const numbers = Array.from({ length: Math.min(1_000, count - first) }, (_, i) => first + i);
+      await app.get(DataSource).transaction(() =>
+        service.publishMany(
+          numbers.map((n) => ({
+            exchange: '',
+            routingKey: queue,
+            payload: body(n),
+            options: keys > 0 ? { orderingKey: `key-${n % keys}` } : {},
+          })),
+        ),
+      );
+    }
+  },
+
+  /** One pass: until nothing is due. @returns milliseconds */
+  async drain(): Promise<{ milliseconds: number; sent: number }> {
+    const dispatcher = (await opened).get(OutboxDispatcher);
+    const started = performance.now();
+    const { sent } = await dispatcher.runOnce();
+    return { milliseconds: performance.now() - started, sent };
+  },
+
+  /** As `drain`, with the memory before, at the peak and over time. Bytes of resident memory. */
+  async drainWatched(): Promise<{ idle: number; peak: number; tenths: number[] }> {
+    const dispatcher = (await opened).get(OutboxDispatcher);
+    (globalThis as { gc?: () => void }).gc?.();
+    const idle = process.memoryUsage.rss();
+    const seen: number[] = [];
+    const timer = setInterval(() => seen.push(process.memoryUsage.rss()), 100);
+    await dispatcher.runOnce();
+    clearInterval(timer);
+    const size = Math.ceil(seen.length / 10);
+    const tenths = Array.from({ length: 10 }, (_, n) => Math.max(...seen.slice(n * size, (n + 1) * size)));
+    return { idle, peak: Math.max(...seen), tenths: tenths.filter(Number.isFinite) };
+  },
+});

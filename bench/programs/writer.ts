@@ -1,0 +1,109 @@
+import 'reflect-metadata';
+import { randomUUID } from 'node:crypto';
+import { RabbitMQModule } from '@golevelup/nestjs-rabbitmq';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { InboxOutboxModule, OutboxService } from 'nestjs-inbox-outbox';
+import { DataSource, type EntityManager } from 'typeorm';
+import { body } from '../harness/body';
+import { AMQP_URL } from '../harness/servers';
+import { serve } from '../harness/serve';
+import { countStatements } from './counted-statements';
+
+/** Publishing, without dispatching: what it costs the caller's transaction. */
+@Module({
+  imports: [
+    TypeOrmModule.forRoot({
+      type: 'postgres',
+      url: process.env.DATABASE,
+      autoLoadEntities: true,
+      synchronize: true,
+    }),
+    RabbitMQModule.forRoot({ uri: AMQP_URL }),
+    InboxOutboxModule.forRoot({ outbox: { dispatch: 'off' } }),
+  ],
+})
+class AppModule {}
+
+const opened = NestFactory.createApplicationContext(AppModule, { logger: ['error', 'warn'] });
+
+/** Text, parametrised, in the same transaction: what somebody without the module would write. */
+const INSERT = `INSERT INTO by_hand (message_id, exchange, routing_key, body, properties) VALUES ($1, $2, $3, $4, $5)`;
+
+type Kind = 'nothing' | 'by hand' | 'publish';
+
+interface Work {
+  readonly kind: Kind;
+  readonly count: number;
+}
+
+interface Cost {
+  readonly milliseconds: number;
+  readonly statements: number;
+}
+
+serve({
+  async ready(): Promise<void> {
+    const dataSource = (await opened).get(DataSource);
+    await dataSource.query('CREATE TABLE business (id bigserial PRIMARY KEY, text text)');
+    await dataSource.query(
+      `CREATE TABLE by_hand (seq bigserial PRIMARY KEY, message_id varchar(255) UNIQUE, exchange text, routing_key text,
+        body text, properties text, status text DEFAULT 'ready', available_at timestamptz DEFAULT clock_timestamp())`,
+    );
+    await dataSource.query(`CREATE INDEX ON by_hand (seq) WHERE status = 'ready'`);
+  },
+
+  async empty(): Promise<void> {
+    await (await opened).get(DataSource).query('TRUNCATE outbox_message, by_hand, business');
+  },
+
+  /** One business insert in each transaction, and what `kind` says. One transaction after the other. */
+  async transactions({ kind, count }: Work): Promise<Cost> {
+    const app = await opened;
+    const dataSource = app.get(DataSource);
+    const outbox = app.get(OutboxService);
+    const extra: Record<Kind, (manager: EntityManager, n: number) => Promise<unknown>> = {
+      nothing: () => Promise.resolve(),
+      'by hand': (manager, n) =>
+        manager.query(INSERT, [
+          randomUUID(),
+          'claims',
+          'claim.reported',
+          JSON.stringify(body(n)),
+          JSON.stringify({ contentType: 'application/json' }),
+        ]),
+      publish: (_manager, n) => outbox.publish('claims', 'claim.reported', body(n)),
+    };
+    return timed(async () => {
+      for (let n = 0; n < count; n++) {
+        await dataSource.transaction(async (manager) => {
+          await manager.query('INSERT INTO business (text) VALUES ($1)', [`claim ${n}`]);
+          await extra[kind](manager, n);
+        });
+      }
+    });
+  },
+
+  /** `publishMany()` with 1,000 messages, in a transaction of its own each time. */
+  async many({ count }: { count: number }): Promise<Cost> {
+    const app = await opened;
+    const messages = Array.from({ length: 1_000 }, (_, n) => ({
+      exchange: 'claims',
+      routingKey: 'claim.reported',
+      payload: body(n),
+    }));
+    return timed(async () => {
+      for (let done = 0; done < count; done += messages.length) {
+        await app.get(DataSource).transaction(() => app.get(OutboxService).publishMany(messages));
+      }
+    });
+  },
+});
+
+async function timed(work: () => Promise<void>): Promise<Cost> {
+  const before = countStatements();
+  const started = performance.now();
+  await work();
+  return { milliseconds: performance.now() - started, statements: countStatements() - before };
+}
