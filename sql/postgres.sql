@@ -27,9 +27,10 @@ CREATE TABLE "outbox_message" (
   "retry" text,
   "claim_token" uuid,
   "claimed_until" timestamp with time zone,
+  "holds_key" boolean NOT NULL DEFAULT false,
   "settled_at" timestamp with time zone,
   PRIMARY KEY ("seq")
-);
+) WITH (fillfactor = 50);
 
 CREATE UNIQUE INDEX "outbox_message_message_id" ON "outbox_message" ("message_id");
 
@@ -52,16 +53,13 @@ CREATE INDEX "outbox_message_scheduled" ON "outbox_message" ("available_at")
   WHERE "status" = 'scheduled';
 
 CREATE INDEX "outbox_message_busy_key" ON "outbox_message" ("ordering_key", "seq")
-  WHERE "ordering_key" IS NOT NULL AND "status" IN ('ready', 'scheduled') AND ("claim_token" IS NOT NULL OR "attempts" > 0);
+  WHERE "ordering_key" IS NOT NULL AND "status" IN ('ready', 'scheduled') AND ("holds_key" OR "attempts" > 0);
 
 CREATE INDEX "outbox_message_dead_key" ON "outbox_message" ("ordering_key")
   WHERE "status" = 'dead' AND "ordering_key" IS NOT NULL;
 
 CREATE INDEX "outbox_message_dead" ON "outbox_message" ("seq")
   WHERE "status" = 'dead';
-
-CREATE INDEX "outbox_message_claimed" ON "outbox_message" ("claim_token")
-  WHERE "claim_token" IS NOT NULL;
 
 CREATE INDEX "outbox_message_settled" ON "outbox_message" ("settled_at")
   WHERE "status" = 'sent' AND "deduplication_key" IS NULL;

@@ -45,7 +45,7 @@ export class OutboxTable {
   /** The first row of a key as if another process were sending it. */
   async claimFirstOf(key: string): Promise<void> {
     await this.dataSource.query(
-      `UPDATE outbox_message SET claim_token = gen_random_uuid(), claimed_until = clock_timestamp() + interval '1 hour'
+      `UPDATE outbox_message SET claim_token = gen_random_uuid(), holds_key = true, claimed_until = clock_timestamp() + interval '1 hour'
        WHERE seq = (SELECT min(seq) FROM outbox_message WHERE ordering_key = $1)`,
       [key],
     );

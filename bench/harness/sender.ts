@@ -15,7 +15,7 @@ export class Sender {
   /** @param rate messages per second */
   async steadily(queue: string, count: number, rate: number): Promise<void> {
     const started = performance.now();
-    for (let n = 0; n < count; ) {
+    for (let n = 0; n < count;) {
       const due = Math.min(count, Math.ceil(((performance.now() - started) / 1_000) * rate));
       for (; n < due; n++) this.send(queue);
       await delay(1);

@@ -28,7 +28,12 @@ export const claim: Measure = {
           DUE,
         ].map((rows) => sized(rows as Rows)),
       ),
-      await claimer(world, HOT, 'hot', [{ count: 100_000, status: 'ready', key: 'hot' }, DUE].map((rows) => sized(rows as Rows))),
+      await claimer(
+        world,
+        HOT,
+        'hot',
+        [{ count: 100_000, status: 'ready', key: 'hot' }, DUE].map((rows) => sized(rows as Rows)),
+      ),
     ];
     return alternate({
       title: `A claim of ${BATCH} messages`,

@@ -44,12 +44,7 @@ export const drain: Measure = {
   },
 };
 
-export async function raw(
-  world: World,
-  name: string,
-  count: number,
-  inFlight: number,
-): Promise<Contender> {
+export async function raw(world: World, name: string, count: number, inFlight: number): Promise<Contender> {
   const queue = await world.queue(`raw-${inFlight}`);
   const program = Program.start('programs/limit.ts');
   return {

@@ -44,8 +44,16 @@ export const idle: Measure = {
         rounds: 1,
         results: [summary('leader', perPoll(leaderCount!)), summary('follower', perPoll(followerCount!))],
         bars: [
-          { text: '≤ 2 per poll on the leader', value: leaderCount! / polls, met: leaderCount! / polls <= 2.2 },
-          { text: '≤ 1 per poll elsewhere', value: followerCount! / polls, met: followerCount! / polls <= 1.1 },
+          {
+            text: '≤ 2 per poll on the leader',
+            value: leaderCount! / polls,
+            met: leaderCount! / polls <= 2.2,
+          },
+          {
+            text: '≤ 1 per poll elsewhere',
+            value: followerCount! / polls,
+            met: followerCount! / polls <= 1.1,
+          },
           { text: 'no dead tuples in the outbox table', value: dead, met: dead === 0 },
         ],
       };

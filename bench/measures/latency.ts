@@ -59,7 +59,10 @@ interface Writer {
   readonly pause: number;
 }
 
-async function writer(world: World, { name, label, writes, sends, count, pause }: Writer): Promise<Contender> {
+async function writer(
+  world: World,
+  { name, label, writes, sends, count, pause }: Writer,
+): Promise<Contender> {
   const queue = await world.queue(label);
   const DATABASE = await world.database(label);
   const start = (options: object, SYNCHRONIZE: string) =>

@@ -42,7 +42,11 @@ export const memory: Measure = {
         results: [summary(name, samples)],
         bars: [
           { text: '≤ 150 MB above idle', value: above, met: above <= 150 },
-          { text: '≤ 20 MB between the second to fourth and the last three tenths', value: growth, met: growth <= 20 },
+          {
+            text: '≤ 20 MB between the second to fourth and the last three tenths',
+            value: growth,
+            met: growth <= 20,
+          },
         ],
       };
     } finally {

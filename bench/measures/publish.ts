@@ -20,17 +20,15 @@ export const publish: Measure = {
     const program = Program.start('programs/writer.ts', { DATABASE: await world.database('writer') });
     await program.call('ready');
     const statements = new Map<string, number>();
-    const contenders = Object.entries(KINDS).map(
-      ([name, kind]): Contender => ({
-        name,
-        prepare: () => program.call('empty'),
-        async run() {
-          const cost = await program.call<Cost>('transactions', { kind, count });
-          statements.set(name, cost.statements / count);
-          return { value: (count / cost.milliseconds) * 1_000 };
-        },
-      }),
-    );
+    const contenders = Object.entries(KINDS).map(([name, kind]): Contender => ({
+      name,
+      prepare: () => program.call('empty'),
+      async run() {
+        const cost = await program.call<Cost>('transactions', { kind, count });
+        statements.set(name, cost.statements / count);
+        return { value: (count / cost.milliseconds) * 1_000 };
+      },
+    }));
     try {
       return await alternate({
         title: `publish() inside a transaction, ${count} transactions one after the other`,

@@ -14,10 +14,26 @@ interface Rival {
 
 export const RIVALS = {
   byHand: { name: 'SQL and amqplib by hand', file: 'programs/by-hand.ts', messages: 20_000 },
-  pgBoss: { name: 'pg-boss 12, batches of 500, confirms in flight', file: 'rivals/pg-boss.mjs', messages: 20_000 },
-  graphileWorker: { name: 'graphile-worker 0.17, batched', file: 'rivals/graphile-worker.mjs', messages: 10_000 },
-  fullstackhouse: { name: '@fullstackhouse/nestjs-outbox 4.1', file: 'rivals/fullstackhouse.mjs', messages: 1_000 },
-  transactionalOutbox: { name: 'pg-transactional-outbox 0.5', file: 'rivals/pg-transactional-outbox.mjs', messages: 500 },
+  pgBoss: {
+    name: 'pg-boss 12, batches of 500, confirms in flight',
+    file: 'rivals/pg-boss.mjs',
+    messages: 20_000,
+  },
+  graphileWorker: {
+    name: 'graphile-worker 0.17, batched',
+    file: 'rivals/graphile-worker.mjs',
+    messages: 10_000,
+  },
+  fullstackhouse: {
+    name: '@fullstackhouse/nestjs-outbox 4.1',
+    file: 'rivals/fullstackhouse.mjs',
+    messages: 1_000,
+  },
+  transactionalOutbox: {
+    name: 'pg-transactional-outbox 0.5',
+    file: 'rivals/pg-transactional-outbox.mjs',
+    messages: 500,
+  },
 } satisfies Record<string, Rival>;
 
 /** A rival, driven as its documentation says, with a confirmed publish as its handler. */

@@ -52,8 +52,14 @@ export const snapshot: Measure = {
         unit: 'msg/s, one value a minute',
         rounds: MINUTES,
         results: [
-          summary('before the snapshot', sentPerMinute.slice(0, MINUTES / 2).map((value) => ({ value }))),
-          summary('with the snapshot', sentPerMinute.slice(MINUTES / 2).map((value) => ({ value }))),
+          summary(
+            'before the snapshot',
+            sentPerMinute.slice(0, MINUTES / 2).map((value) => ({ value })),
+          ),
+          summary(
+            'with the snapshot',
+            sentPerMinute.slice(MINUTES / 2).map((value) => ({ value })),
+          ),
         ],
         bars: [
           { text: '≥ 0.5 × the first minute: the last one', value: share, met: share >= 0.5 },

@@ -39,9 +39,10 @@ serve({
 
   async fill({ count }: { count: number }): Promise<void> {
     const bodies = Array.from({ length: count }, (_, n) => JSON.stringify(body(n)));
-    await pool.query('INSERT INTO by_hand (message_id, body) SELECT gen_random_uuid()::text, b FROM unnest($1::text[]) AS b', [
-      bodies,
-    ]);
+    await pool.query(
+      'INSERT INTO by_hand (message_id, body) SELECT gen_random_uuid()::text, b FROM unnest($1::text[]) AS b',
+      [bodies],
+    );
     await pool.query('VACUUM ANALYZE by_hand');
   },
 

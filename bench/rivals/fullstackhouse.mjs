@@ -83,7 +83,9 @@ serving.serve({
     const started = performance.now();
     const dataSource = writer.get(DataSource);
     await until(async () => {
-      const [{ done }] = await dataSource.query('SELECT NOT EXISTS (SELECT FROM outbox_transport_event) AS done');
+      const [{ done }] = await dataSource.query(
+        'SELECT NOT EXISTS (SELECT FROM outbox_transport_event) AS done',
+      );
       return done;
     });
     const milliseconds = performance.now() - started;

@@ -5,7 +5,8 @@ import serving from '../harness/serve.js';
 import { body, openPublisher, until } from './publisher.mjs';
 
 const connectionString = process.env.DATABASE;
-const { DatabaseSetup, getDisabledLogger, initializeMessageStorage, initializePollingMessageListener } = outbox;
+const { DatabaseSetup, getDisabledLogger, initializeMessageStorage, initializePollingMessageListener } =
+  outbox;
 const logger = getDisabledLogger();
 const settings = {
   dbSchema: 'public',
@@ -60,7 +61,9 @@ serving.serve({
       logger,
     );
     await until(async () => {
-      const { rows } = await pool.query('SELECT NOT EXISTS (SELECT FROM outbox WHERE processed_at IS NULL) AS done');
+      const { rows } = await pool.query(
+        'SELECT NOT EXISTS (SELECT FROM outbox WHERE processed_at IS NULL) AS done',
+      );
       return rows[0].done;
     });
     const milliseconds = performance.now() - started;

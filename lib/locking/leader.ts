@@ -37,6 +37,8 @@ export class Leader {
   async tryLead(): Promise<HeldLock | undefined> {
     if (this.lock?.held) return this.lock;
     this.lock = undefined;
+    // Who follows asks at each poll. The take would lock the leader's row each time, if only for a moment.
+    if (!(await this.store.isFree(this.name))) return undefined;
     const grant = await this.store.take(this.name, newLockOwner(), this.lease);
     if (!grant) return undefined;
     this.lock = new HeldLock(this.store, grant, this.lease, this.logger, this.wanted);

@@ -3,7 +3,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
 import type { LockRow } from '../persistence/lock-statements';
 import { InboxOutboxSchemaError } from '../persistence/schema.error';
-import { ownTransaction } from '../transaction/own-work';
+import { ownRead, ownTransaction } from '../transaction/own-work';
 import { DatabaseUnansweredError } from '../transaction/unanswered.error';
 import { Deadline } from './deadline';
 import { LockUnansweredError } from './lock-unanswered.error';
@@ -68,6 +68,22 @@ export class LockStore {
       if (!dialect.isConnectionFault(error)) throw await this.explained(error);
       if (grant) void this.giveBackUnanswered(grant, atMostFor);
       throw error;
+    }
+  }
+
+  /**
+   * Whether a {@link take} could succeed now.
+   *
+   * @throws as `take`
+   */
+  async isFree(name: string): Promise<boolean> {
+    const { dataSource, dialect } = this.use;
+    try {
+      return await ownRead(dataSource, this.timeouts, (runner) => dialect.lock.isFree(runner, name));
+    } catch (error) {
+      if (dialect.isRetryable(error)) return false;
+      if (!dialect.isConnectionFault(error)) throw await this.explained(error);
+      throw error instanceof DatabaseUnansweredError ? new LockUnansweredError(name, error) : error;
     }
   }
 

@@ -8,7 +8,7 @@ import type {
   Settlement,
   SettlementResult,
 } from '../persistence/outbox-statements';
-import { ownTransaction } from '../transaction/own-work';
+import { ownRead, ownTransaction } from '../transaction/own-work';
 import { Sweep } from './sweep';
 
 export interface OutboxStoreDependencies {
@@ -35,14 +35,13 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
 
   /** Whether a claim could find anything. */
   async anythingDue(): Promise<boolean> {
-    const look = (after: string) =>
-      this.inTransaction((runner) => this.use.dialect.outbox.anythingDue(runner, after));
+    const look = (after: string) => this.read((runner) => this.use.dialect.outbox.anythingDue(runner, after));
     return (await look(this.sweep.after)) || (this.sweep.startOver() && (await look(this.sweep.after)));
   }
 
   /** @returns milliseconds until the next planned date; `undefined` when nothing is planned */
   untilNextDate(): Promise<number | undefined> {
-    return this.inTransaction((runner) => this.use.dialect.outbox.untilNextDate(runner));
+    return this.read((runner) => this.use.dialect.outbox.untilNextDate(runner));
   }
 
   /** Sorted by sequence. */
@@ -67,7 +66,7 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
 
   /** Whether a claim for these local handlers could find anything. */
   anyLocalDue(handlers: readonly string[]): Promise<boolean> {
-    return this.inTransaction((runner) => this.use.dialect.outbox.anyLocalDue(runner, handlers));
+    return this.read((runner) => this.use.dialect.outbox.anyLocalDue(runner, handlers));
   }
 
   /** Claims of messages for local handlers, of each as many as it has room for. */
@@ -81,7 +80,7 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
             haltOnDead: this.use.haltOnDead,
           }),
         ),
-      renew: (token, lease) => this.renew(token, lease),
+      renew: (token, lease, messages) => this.renew(token, lease, messages),
     };
   }
 
@@ -90,8 +89,9 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
     return this.inTransaction((runner) => this.use.dialect.outbox.neglectedHandlers(runner, known, since));
   }
 
-  renew(token: string, lease: number): Promise<number> {
-    return this.inTransaction((runner) => this.use.dialect.outbox.renew(runner, token, lease));
+  renew(token: string, lease: number, messages: readonly ClaimedMessage[]): Promise<number> {
+    const seqs = messages.map(({ seq }) => seq);
+    return this.inTransaction((runner) => this.use.dialect.outbox.renew(runner, token, lease, seqs));
   }
 
   /** Messages that belong to the token no longer are left as they are. */
@@ -110,10 +110,18 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
     );
   }
 
-  private async inTransaction<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+  private inTransaction<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    return this.rerun(() => ownTransaction(this.use.dataSource, this.timeouts, work));
+  }
+
+  private read<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    return this.rerun(() => ownRead(this.use.dataSource, this.timeouts, work));
+  }
+
+  private async rerun<T>(work: () => Promise<T>): Promise<T> {
     for (let reruns = RERUNS; ; reruns--) {
       try {
-        return await ownTransaction(this.use.dataSource, this.timeouts, work);
+        return await work();
       } catch (error) {
         if (reruns === 0 || !this.use.dialect.isRetryable(error)) throw error;
       }

@@ -8,6 +8,9 @@ export interface LockRow {
 
 /** The statements of a ShedLock-style lock table, on the database's clock. Durations are milliseconds. */
 export interface LockStatements {
+  /** Whether a take could succeed now: one read, so that whoever only looks leaves nothing behind in the table. */
+  isFree(runner: QueryRunner, name: string): Promise<boolean>;
+
   /** Inserts the row, or takes it over where its time has run out. @returns `undefined` when somebody else holds it */
   take(runner: QueryRunner, name: string, owner: string, atMostFor: number): Promise<LockRow | undefined>;
 

@@ -134,8 +134,8 @@ export interface OutboxStatements {
   /** P3, steps 2–4, inside a READ COMMITTED transaction of the caller's. Sorted by sequence. */
   claim(runner: QueryRunner, request: ClaimRequest): Promise<ClaimedMessage[]>;
 
-  /** Extends the lease of what still belongs to the token. Returns how many rows that were. */
-  renew(runner: QueryRunner, token: string, lease: number): Promise<number>;
+  /** Extends the lease of those that still belong to the token. Returns how many rows that were. */
+  renew(runner: QueryRunner, token: string, lease: number, seqs: readonly string[]): Promise<number>;
 
   /** P3, step 6, inside a transaction of the caller's. */
   settle(runner: QueryRunner, settlement: Settlement): Promise<SettlementResult>;

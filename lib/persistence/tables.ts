@@ -47,6 +47,8 @@ const outboxColumns: Columns = {
   retry: { type: 'text', nullable: true },
   claim_token: { type: 'uuid', nullable: true },
   claimed_until: { ...timestamp, nullable: true },
+  /** Claimed, and it has an ordering key. Rows without one keep it false, so that a claim changes no column of an index. */
+  holds_key: { type: 'boolean', default: false },
   settled_at: { ...timestamp, nullable: true },
 };
 
@@ -126,7 +128,8 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
       name: `InboxOutbox.${outboxTable}`,
       ...where(outboxTable, outboxColumns),
       // Each index holds only the rows that its one reader looks for, so that rows planned for tomorrow, sent or dead
-      // cost a claim nothing. Predicates name properties; TypeORM's `synchronize` takes them as they are, so with a naming
+      // cost a claim nothing. None knows the columns that a claim of a message without a key writes: PostgreSQL then
+      // leaves all indexes alone (a HOT update). Predicates name properties; TypeORM's `synchronize` takes them as they are, so with a naming
       // strategy that changes even explicit column names the tables have to come from the migration.
       indices: [
         { name: `${outboxTable}_message_id`, columns: ['message_id'], unique: true },
@@ -163,7 +166,7 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
           name: `${outboxTable}_busy_key`,
           columns: ['ordering_key', 'seq'],
           where:
-            "ordering_key IS NOT NULL AND status IN ('ready', 'scheduled') AND (claim_token IS NOT NULL OR attempts > 0)",
+            "ordering_key IS NOT NULL AND status IN ('ready', 'scheduled') AND (holds_key OR attempts > 0)",
         },
         {
           name: `${outboxTable}_dead_key`,
@@ -171,7 +174,6 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
           where: "status = 'dead' AND ordering_key IS NOT NULL",
         },
         { name: `${outboxTable}_dead`, columns: ['seq'], where: "status = 'dead'" },
-        { name: `${outboxTable}_claimed`, columns: ['claim_token'], where: 'claim_token IS NOT NULL' },
         {
           name: `${outboxTable}_settled`,
           columns: ['settled_at'],

@@ -51,11 +51,49 @@ export async function ownTransaction<T>(
   fn: (runner: QueryRunner) => Promise<T>,
 ): Promise<T> {
   const control = controlOf(dataSource);
-  const patience = PATIENCE * options.statementTimeout;
+  return patiently(dataSource, options.statementTimeout, async (runner, attempt) => {
+    await connected(runner, attempt);
+    return inOwnTransaction(runner, control, options, fn);
+  });
+}
+
+/**
+ * As {@link ownTransaction}, for one statement that only reads: without BEGIN and COMMIT, which would be two of the three
+ * statements of an idle poll. The server knows of no limit then; the connection is closed when no answer comes.
+ *
+ * @throws {DatabaseUnansweredError} after three times the statement timeout, the wait for a connection included
+ */
+export function ownRead<T>(
+  dataSource: DataSource,
+  { statementTimeout }: Pick<OwnTransactionOptions, 'statementTimeout'>,
+  fn: (runner: QueryRunner) => Promise<T>,
+): Promise<T> {
+  const control = controlOf(dataSource);
+  return patiently(dataSource, statementTimeout, async (runner, attempt) => {
+    await connected(runner, attempt);
+    let lost: ConnectionLostError | undefined;
+    const stopWatching = await control.watch(runner, (cause) => (lost ??= new ConnectionLostError(cause)));
+    try {
+      return await fn(runner);
+    } catch (error) {
+      throw explainLoss(error, lost);
+    } finally {
+      stopWatching();
+    }
+  });
+}
+
+async function patiently<T>(
+  dataSource: DataSource,
+  statementTimeout: number,
+  fn: (runner: QueryRunner, attempt: Attempt) => Promise<T>,
+): Promise<T> {
+  const control = controlOf(dataSource);
+  const patience = PATIENCE * statementTimeout;
   const attempt: Attempt = { connected: false, abandoned: false };
   const work = runOutside(dataSource, (runner) => {
     attempt.runner = runner;
-    return inOwnTransaction(runner, control, options, attempt, fn);
+    return fn(runner, attempt);
   });
   if (await within(patience, work)) return work;
   work.catch(() => undefined);
@@ -73,17 +111,19 @@ interface Attempt {
   abandoned: boolean;
 }
 
+/** Without a connection there is nothing to roll back either. */
+async function connected(runner: QueryRunner, attempt: Attempt): Promise<void> {
+  await runner.connect();
+  attempt.connected = true;
+  if (attempt.abandoned) throw new Error('The connection came too late; nobody waits for it any more.');
+}
+
 async function inOwnTransaction<T>(
   runner: QueryRunner,
   control: OwnTransactionControl,
   options: OwnTransactionOptions,
-  attempt: Attempt,
   fn: (runner: QueryRunner) => Promise<T>,
 ): Promise<T> {
-  // Without a connection there is nothing to roll back either.
-  await runner.connect();
-  attempt.connected = true;
-  if (attempt.abandoned) throw new Error('The connection came too late; nobody waits for it any more.');
   const state = runnerState(runner);
   // TypeORM must know that a transaction is open, or the manager of the runner would open one for each save().
   const mark = (isOpen: boolean) =>

@@ -31,7 +31,7 @@ const OUTBOX: Table = {
   body: `o.{body} AS "body", o.{body_encoding} AS "bodyEncoding"`,
   // Ready and not scheduled, so that it takes its place by sequence. One that has expired would be dead again at once.
   revive: `{status} = 'ready', {attempts} = 0, {available_at} = clock_timestamp(), {settled_at} = NULL,
-    {claim_token} = NULL, {claimed_until} = NULL,
+    {claim_token} = NULL, {claimed_until} = NULL, {holds_key} = false,
     {expires_at} = CASE WHEN o.{expires_at} > clock_timestamp() THEN o.{expires_at} END`,
   revivable: 'true',
   remove: `DELETE FROM {} AS o`,

@@ -30,6 +30,9 @@ const takeSql = (sql: SqlTemplate): string =>
   WHERE l.{lock_until} <= ${NOW}
   RETURNING ${lockRow('l')}`);
 
+const isFreeSql = (sql: SqlTemplate): string =>
+  sql(`SELECT NOT EXISTS (SELECT 1 FROM {} AS l WHERE l.{name} = $1 AND ${held('l')}) AS free`);
+
 /** $1 name, $2 owner, $3 fence, $4 at most, in ms. An expired lock stays lost. */
 const extendSql = (sql: SqlTemplate): string =>
   sql(`
@@ -53,10 +56,16 @@ function toLockRow(row: RawLockRow | undefined): LockRow | undefined {
 }
 
 export function lockStatements(sql: SqlTemplate): LockStatements {
+  const isFree = isFreeSql(sql);
   const take = takeSql(sql);
   const extend = extendSql(sql);
   const release = releaseSql(sql);
   return {
+    async isFree(runner, name) {
+      const [row] = await rows<{ free: boolean }>(runner, isFree, [name]);
+      return row?.free === true;
+    },
+
     async take(runner, name, owner, atMostFor) {
       try {
         const [row] = await rows<RawLockRow>(runner, take, [name, owner, atMostFor]);

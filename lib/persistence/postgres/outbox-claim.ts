@@ -97,7 +97,7 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
   WITH busy AS MATERIALIZED (
     SELECT ${keyHash('o')} AS key FROM {} AS o
     WHERE o.{ordering_key} IS NOT NULL AND o.{status} IN ('ready', 'scheduled')
-      AND (o.{claim_token} IS NOT NULL OR o.{attempts} > 0)
+      AND (o.{holds_key} OR o.{attempts} > 0)
       AND (o.{claimed_until} > statement_timestamp() OR o.{status} = 'scheduled')
       AND o.{transport} <> 'local'
   ), pick AS MATERIALIZED (
@@ -125,18 +125,19 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
     WHERE gap.key IS NULL OR pick.seq < gap.seq
   ), claimed AS (
     UPDATE {} AS o
-    SET {claim_token} = $1::uuid, {claimed_until} = statement_timestamp() + ${milliseconds('$2')}
+    SET {claim_token} = $1::uuid, {claimed_until} = statement_timestamp() + ${milliseconds('$2')},
+      {holds_key} = o.{ordering_key} IS NOT NULL
     WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM mine))
     RETURNING o.*
   )
   SELECT ${claimedColumns('c')}
   FROM claimed AS c ORDER BY c.{seq}`);
 
-/** Only what still has the token. Parameters: $1 token, $2 lease in milliseconds. */
+/** Only what still has the token. Parameters: $1 token, $2 lease in milliseconds, $3 sequences. */
 const renewSql = (sql: SqlTemplate): string =>
   sql(`
   UPDATE {} SET {claimed_until} = clock_timestamp() + ${milliseconds('$2')}
-  WHERE {claim_token} = $1::uuid`);
+  WHERE {seq} = ANY ($3::bigint[]) AND {claim_token} = $1::uuid`);
 
 /** Due messages become ready, at least this many at once: others may have no use for those in front. */
 const MIN_PROMOTED = 1_000;
@@ -181,6 +182,6 @@ export function outboxClaim(
       return claimed.map(toClaimedMessage);
     },
 
-    renew: (runner, token, lease) => affected(runner, renew, [token, lease]),
+    renew: (runner, token, lease, seqs) => affected(runner, renew, [token, lease, [...seqs]]),
   };
 }

@@ -52,6 +52,23 @@ const insertSql = (sql: SqlTemplate): string =>
   ON CONFLICT ({deduplication_key}) WHERE {deduplication_key} IS NOT NULL DO NOTHING
   RETURNING o.{message_id} AS "messageId"`);
 
+/**
+ * One message without keys that is due at once, which is what most calls write: nothing to lock, nothing to collide with, no
+ * date to work out. The planner takes a tenth of the time.
+ *
+ * Parameters: the columns.
+ */
+const insertOneSql = (sql: SqlTemplate): string =>
+  sql(`
+  INSERT INTO {} (
+    {message_id}, {exchange}, {routing_key}, {body}, {body_encoding}, {headers}, {properties}, {expires_at}, {retry},
+    {transport}
+  )
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`);
+
+const isPlain = ({ orderingKey, deduplicationKey, deliverAt, delay }: OutboxInsert): boolean =>
+  orderingKey === null && deduplicationKey === null && deliverAt === undefined && delay === undefined;
+
 const FORGOTTEN = `{status} = 'sent' AND {settled_at} < statement_timestamp() - ${milliseconds('$2')}`;
 
 /**
@@ -77,6 +94,7 @@ const MAX_ROUNDS = 5;
 
 export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
   const insert = insertSql(sql);
+  const insertOne = insertOneSql(sql);
   const holders = holdersSql(sql);
 
   async function write(
@@ -84,7 +102,12 @@ export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
     keys: string[],
     messages: readonly OutboxInsert[],
   ): Promise<Set<string>> {
+    const [first] = messages;
     try {
+      if (messages.length === 1 && first && isPlain(first)) {
+        await runner.query(insertOne, oneRow(first));
+        return new Set([first.messageId]);
+      }
       const written = await rows<{ messageId: string }>(runner, insert, [keys, ...columns(messages)]);
       return new Set(written.map((row) => row.messageId));
     } catch (error) {
@@ -136,6 +159,21 @@ export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
     for (const message of duplicates) message.onDuplicate?.(ids.get(message)!);
     return messages.map((message) => ids.get(message)!);
   };
+}
+
+function oneRow(message: OutboxInsert): unknown[] {
+  return [
+    message.messageId,
+    message.exchange,
+    message.routingKey,
+    message.body,
+    message.bodyEncoding,
+    message.headers,
+    message.properties,
+    instant(message.expiresAt),
+    message.retry ?? null,
+    message.transport ?? 'rabbitmq',
+  ];
 }
 
 function columns(messages: readonly OutboxInsert[]): unknown[][] {

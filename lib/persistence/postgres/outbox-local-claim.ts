@@ -49,7 +49,7 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
   WITH busy AS MATERIALIZED (
     SELECT o.{routing_key} AS name, o.{ordering_key} AS key FROM {} AS o
     WHERE o.{ordering_key} IS NOT NULL AND o.{status} IN ('ready', 'scheduled')
-      AND (o.{claim_token} IS NOT NULL OR o.{attempts} > 0)
+      AND (o.{holds_key} OR o.{attempts} > 0)
       AND (o.{claim_token} IS NOT NULL OR o.{status} = 'scheduled') AND o.{transport} = 'local'
   ), locked AS MATERIALIZED (
     SELECT found.seq FROM unnest($4::text[], $5::int[]) AS h (name, room)
@@ -68,7 +68,8 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
       ) AS found
   ), claimed AS (
     UPDATE {} AS o
-    SET {claim_token} = $1::uuid, {claimed_until} = statement_timestamp() + ${milliseconds('$2')}
+    SET {claim_token} = $1::uuid, {claimed_until} = statement_timestamp() + ${milliseconds('$2')},
+      {holds_key} = o.{ordering_key} IS NOT NULL
     WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM locked ORDER BY seq LIMIT $3::int))
     RETURNING o.*
   )

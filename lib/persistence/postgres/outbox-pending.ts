@@ -24,7 +24,7 @@ const rescheduleSql = (sql: SqlTemplate): string =>
   sql(`
   UPDATE {} SET {available_at} = $2::timestamptz,
     {status} = CASE WHEN $2::timestamptz > clock_timestamp() THEN 'scheduled' ELSE 'ready' END,
-    {claim_token} = NULL, {claimed_until} = NULL
+    {claim_token} = NULL, {claimed_until} = NULL, {holds_key} = false
   WHERE ${PENDING}`);
 
 export function outboxPending(sql: SqlTemplate): PendingMessageStatements {

@@ -32,12 +32,14 @@ const settleSql = (sql: SqlTemplate): string =>
       {settled_at} = CASE WHEN f.delay IS NULL THEN clock_timestamp() END,
       {deduplication_key} = CASE WHEN f.delay IS NOT NULL THEN o.{deduplication_key} END,
       {claim_token} = NULL,
-      {claimed_until} = NULL
+      {claimed_until} = NULL,
+      {holds_key} = false
     FROM unnest($2::bigint[], $3::text[], $4::float8[]) AS f (seq, error, delay)
     WHERE o.{seq} = ANY ($2::bigint[]) AND o.{seq} = f.seq AND o.{claim_token} = $1::uuid
     RETURNING o.{seq} AS seq, o.{status} AS status
   ), kept AS (
-    UPDATE {} SET {status} = 'sent', {settled_at} = clock_timestamp(), {claim_token} = NULL, {claimed_until} = NULL
+    UPDATE {} SET {status} = 'sent', {settled_at} = clock_timestamp(), {claim_token} = NULL, {claimed_until} = NULL,
+      {holds_key} = false
     WHERE {seq} = ANY ($5::bigint[]) AND {claim_token} = $1::uuid
       AND ($6::boolean OR {deduplication_key} IS NOT NULL)
     RETURNING 1
@@ -47,7 +49,7 @@ const settleSql = (sql: SqlTemplate): string =>
       AND NOT $6::boolean AND {deduplication_key} IS NULL
     RETURNING 1
   ), released AS (
-    UPDATE {} SET {claim_token} = NULL, {claimed_until} = NULL
+    UPDATE {} SET {claim_token} = NULL, {claimed_until} = NULL, {holds_key} = false
     WHERE {seq} = ANY ($7::bigint[]) AND {claim_token} = $1::uuid
     RETURNING 1
   ), postponed AS (

@@ -141,8 +141,9 @@ describe('The tables in the database', () => {
       outbox.claim(runner, { token, lease: 1_000, limit: 10 }),
     );
     expect(claimed).toHaveLength(2);
-    expect(await outbox.renew(runner, token, 1_000)).toBe(2);
-    const [first, second] = claimed.map(({ seq }) => seq);
+    const seqs = claimed.map(({ seq }) => seq);
+    expect(await outbox.renew(runner, token, 1_000, seqs)).toBe(2);
+    const [first, second] = seqs;
     const failed = [{ seq: first!, error: 'x', next: 'dead' as const }];
     expect(
       await outbox.settle(runner, { token, sent: [second!], failed, released: [], keepSent: true }),

@@ -108,7 +108,9 @@ describe('Claim, settle and cleanup of outbox rows', () => {
     const [a, b, c] = late.seqs;
     const failed = [{ seq: b!, error: 'x', next: 'dead' as const }];
     expect(await settle({ token: late.token, sent: [a!], failed, released: [c!] })).toBe(0);
-    expect(await pg.withRunner((runner) => pg.dialect.outbox.renew(runner, late.token, 60_000))).toBe(0);
+    expect(
+      await pg.withRunner((runner) => pg.dialect.outbox.renew(runner, late.token, 60_000, late.seqs)),
+    ).toBe(0);
     expect(await settle({ token: next.token, sent: [a!, b!, c!] })).toBe(3);
   });
 
@@ -152,8 +154,8 @@ describe('Claim, settle and cleanup of outbox rows', () => {
 
   it('renews a lease, so that nobody else gets the message', async () => {
     await insert({}, {});
-    const { token } = await claim(300);
-    expect(await pg.withRunner((runner) => pg.dialect.outbox.renew(runner, token, 60_000))).toBe(2);
+    const { token, seqs } = await claim(300);
+    expect(await pg.withRunner((runner) => pg.dialect.outbox.renew(runner, token, 60_000, seqs))).toBe(2);
     await pg.database.query('SELECT pg_sleep(0.4)');
     expect((await claim()).rows).toEqual([]);
   });

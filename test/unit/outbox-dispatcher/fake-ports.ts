@@ -125,6 +125,7 @@ export class FakeDatabase {
   };
 
   readonly locks: LockStatements = {
+    isFree: () => this.call('isFree', () => !this.lock || this.lock.until <= Date.now()),
     take: (_runner, _name, owner, atMostFor) =>
       this.call('take', (): LockRow | undefined => {
         if (this.lock && this.lock.until > Date.now()) return undefined;
