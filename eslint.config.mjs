@@ -33,6 +33,8 @@ export default tseslint.config(
         console: 'readonly',
         process: 'readonly',
         module: 'writable',
+        exports: 'writable',
+        performance: 'readonly',
         require: 'readonly',
         setTimeout: 'readonly',
         clearTimeout: 'readonly',

@@ -7,13 +7,13 @@ export interface Comparison {
   readonly rounds: number;
   /** Whether a greater value is better. */
   readonly contenders: readonly Contender[];
-  bars(of: Ratios): Bar[];
+  readonly bars: (of: Ratios) => Bar[];
 }
 
 /** Medians, and medians of the ratios within a round, which a slow moment of the machine disturbs less. */
 export interface Ratios {
-  value(contender: string): number;
-  ratio(contender: string, to: string): number;
+  readonly value: (contender: string) => number;
+  readonly ratio: (contender: string, to: string) => number;
 }
 
 /**

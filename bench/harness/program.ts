@@ -48,7 +48,7 @@ export class Program {
   call<T = void>(name: string, args: unknown = {}): Promise<T> {
     const id = ++this.calls;
     return new Promise<T>((resolve, reject) => {
-      this.waiting.set(id, { resolve: resolve as (result: unknown) => void, reject });
+      this.waiting.set(id, { resolve: resolve, reject });
       this.child.send({ id, name, args }, (error) => error && reject(error));
     });
   }
@@ -70,8 +70,8 @@ export class Program {
   }
 
   private onExit(how: unknown): void {
-    for (const { reject } of this.waiting.values()) {
-      reject(new Error(`${this.file} ended (${String(how)}):\n${this.output}`));
+    for (const call of this.waiting.values()) {
+      call.reject(new Error(`${this.file} ended (${String(how)}):\n${this.output}`));
     }
     this.waiting.clear();
   }

@@ -3,7 +3,7 @@ import { RabbitMQModule, RabbitSubscribe } from '@golevelup/nestjs-rabbitmq';
 import { Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { Idempotent, InboxOutboxModule, type IdempotentOptions } from 'nestjs-inbox-outbox';
+import { Idempotent, InboxOutboxModule } from 'nestjs-inbox-outbox';
 import { DataSource } from 'typeorm';
 import { AMQP_URL } from '../harness/servers';
 import { serve } from '../harness/serve';
@@ -89,7 +89,7 @@ class IdempotentConsumer {
   constructor(private readonly dataSource: DataSource) {}
 
   @RabbitSubscribe(queue)
-  @Idempotent((KIND === 'deferred' ? { processing: 'deferred' } : {}) as IdempotentOptions)
+  @Idempotent(KIND === 'deferred' ? { processing: 'deferred' } : {})
   async handle(content: Content): Promise<void> {
     await this.dataSource.query(EFFECT, [content.id, content.sentAt]);
     progress.note(content);

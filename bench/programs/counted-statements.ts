@@ -1,6 +1,7 @@
 import { Client } from 'pg';
 
 let statements = 0;
+// eslint-disable-next-line @typescript-eslint/unbound-method -- called with the client below
 const query = Client.prototype.query as (...args: unknown[]) => unknown;
 Client.prototype.query = function (this: Client, ...args: unknown[]) {
   statements++;

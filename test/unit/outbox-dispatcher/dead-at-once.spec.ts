@@ -7,10 +7,9 @@ import type { SendOutcome } from '../../../lib/transport/transport';
 import { FakeDatabase, FakeTransport } from './fake-ports';
 
 // The ports need no connection; everything else is as in production.
-jest.mock('../../../lib/transaction/own-work', () => ({
-  ownTransaction: (_source: unknown, _options: unknown, work: (runner: unknown) => Promise<unknown>) =>
-    work({}),
-}));
+jest.mock('../../../lib/transaction/own-work', () =>
+  jest.requireActual<object>('./own-work-without-database'),
+);
 
 describe('What a transport says about a failure', () => {
   async function fail(outcome: SendOutcome, options: OutboxOptions = {}, retry: string | null = null) {

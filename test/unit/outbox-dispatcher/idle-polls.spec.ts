@@ -4,10 +4,9 @@ import { resolveOptions } from '../../../lib/inbox-outbox.options';
 import { OutboxDispatcher } from '../../../lib/outbox/outbox-dispatcher';
 import { FakeDatabase, FakeTransport } from './fake-ports';
 
-jest.mock('../../../lib/transaction/own-work', () => ({
-  ownTransaction: (_source: unknown, _options: unknown, work: (runner: unknown) => Promise<unknown>) =>
-    work({}),
-}));
+jest.mock('../../../lib/transaction/own-work', () =>
+  jest.requireActual<object>('./own-work-without-database'),
+);
 
 const POLL = 1_000;
 const LEASE = 10_000;
@@ -113,7 +112,7 @@ describe('A follower', () => {
     });
     dispatcher.start();
     await jest.advanceTimersByTimeAsync(100 * POLL);
-    expect(database.calls.filter((call) => call === 'take').length).toBeGreaterThanOrEqual(100);
+    expect(database.calls.filter((call) => call === 'isFree').length).toBeGreaterThanOrEqual(100);
     await dispatcher.stop({ timeout: 10 });
     jest.useRealTimers();
   });

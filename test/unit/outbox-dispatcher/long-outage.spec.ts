@@ -5,10 +5,9 @@ import { OutboxDispatcher } from '../../../lib/outbox/outbox-dispatcher';
 import { FakeDatabase, FakeTransport } from './fake-ports';
 
 // The ports need no connection; everything else is as in production.
-jest.mock('../../../lib/transaction/own-work', () => ({
-  ownTransaction: (_source: unknown, _options: unknown, work: (runner: unknown) => Promise<unknown>) =>
-    work({}),
-}));
+jest.mock('../../../lib/transaction/own-work', () =>
+  jest.requireActual<object>('./own-work-without-database'),
+);
 
 const HOUR = 3_600_000;
 
