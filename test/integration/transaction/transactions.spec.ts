@@ -135,13 +135,22 @@ describe('Transactions', () => {
       expect(callbacks).toEqual([fn]);
     });
 
-    it('one that cannot tell the commit is refused by name', async () => {
+    it('of one that does not tell of the commit, it is seen on the runner', async () => {
       const mute: TransactionSource = { name: 'mute', active: () => foreign.active };
+      const ran: string[] = [];
       await inForeign(async () => {
-        expect(() => new Transactions(bench.dataSource, [mute]).afterCommit(() => undefined)).toThrow(
-          /cannot be used in a transaction of mute/,
-        );
+        new Transactions(bench.dataSource, [mute]).afterCommit(() => void ran.push('after the commit'));
+        await foreign.active!.insert(Note, { text: 'seen' });
+        expect(ran).toEqual([]);
       });
+      expect(ran).toEqual(['after the commit']);
+    });
+
+    it('one that does not tell of the commit, and hides its runner, is refused by name', () => {
+      const hidden: TransactionSource = { name: 'mute', active: () => bench.dataSource.manager };
+      expect(() => new Transactions(bench.dataSource, [hidden]).afterCommit(() => undefined)).toThrow(
+        /cannot be used in a transaction of mute/,
+      );
     });
   });
 });
