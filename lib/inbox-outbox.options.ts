@@ -157,8 +157,9 @@ export interface InboxOptions {
 }
 
 /**
- * What happens to a message without an id: `'reject'` (nack without requeue: the queue's dead-letter exchange gets it),
- * `'fingerprint'` (a hash of routing key and body is its id), `'process'` (handled without protection from duplicates).
+ * What happens to a message without an id: `'reject'` (not handled, but kept in the inbox table as dead with the reason, and
+ * acked; an RPC request is answered with the error), `'fingerprint'` (a hash of routing key and body is its id), `'process'`
+ * (handled without protection from duplicates).
  */
 export type OnMissingId = 'reject' | 'fingerprint' | 'process';
 

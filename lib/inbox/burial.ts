@@ -9,7 +9,7 @@ import { fingerprintOf, readMessageId } from './message-id';
 import type { Pauses } from './pauses';
 import { ack, requeue, type Settlement } from './settlement';
 
-/** Keeps messages that no handler can take as dead, with their bytes and the reason, and has them acked. */
+/** Keeps messages as dead that no handler can take or may be given, with their bytes and the reason, and has them acked. */
 export class Burial {
   private readonly logger = new Logger('Inbox');
 

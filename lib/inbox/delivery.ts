@@ -6,6 +6,7 @@ import type { RetryPolicy } from '../message/retry-policy';
 import type { IsolationLevel, MessageIdReader, OrderingKeyReader } from './idempotent.options';
 import type { FingerprintReader } from './content-hash';
 import type { InboundMessage } from './inbound-message';
+import { storableFields, withRawFields } from './raw-fields';
 
 /** How one handler wants its messages treated, defaults filled in. */
 export interface HandlerPolicy {
@@ -95,16 +96,16 @@ export function messageContextOf({ key, message }: TransactionalWork): MessageCo
 /** Everything that is needed to handle the message once more. */
 export function keptMessage(key: InboxKey, message: InboundMessage, orderingKey?: string): KeptMessage {
   const { headers, ...properties } = message.properties;
+  const { exchange, routingKey } = message.fields;
   return {
     ...key,
-    exchange: message.fields.exchange,
-    routingKey: message.fields.routingKey,
+    ...storableFields({ exchange, routingKey }),
     // Stand-ins for a broker leave it out.
     redelivered: message.fields.redelivered === true,
     body: message.content,
     // No headers and an empty table of headers are two things to a handler.
     headers: headers === undefined ? null : (encodeTable(headers) ?? '{}'),
-    properties: encodeTable(properties),
+    properties: encodeTable(withRawFields(properties, { exchange, routingKey })),
     orderingKey: orderingKey ?? null,
   };
 }

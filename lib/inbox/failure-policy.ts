@@ -35,8 +35,8 @@ export interface Failure {
  * - `retry`: keep the message with its body in a short transaction, open with its next date or dead; ack, whether a row has
  *   changed or not. While that is impossible the delivery is held, unacked, and it is tried again in place.
  * - `reject`, `requeue`: record the error in a short transaction. The row stays `seen`, so that a later replay is handled.
- *   Another copy of the message has been handled in the meantime: ack. Otherwise nack without requeue; or hold it for a pause
- *   that grows with its deliveries, then nack with requeue.
+ *   Another copy of the message has been handled in the meantime: ack. Otherwise nack without requeue, after a pause where it was
+ *   rejected before; or hold it for a pause that grows with its deliveries, then nack with requeue.
  * - `reply` (RPC): nothing is recorded; the requester gets the error.
  *
  * A handler that answers with a `Nack` has said itself what the broker is to do.
@@ -65,7 +65,10 @@ export class FailurePolicy {
       const status = await hold.insist(() => this.store.recordFailure(key, error));
       if (status !== undefined && status !== 'seen') return ack();
     }
-    if (!again) return reject;
+    if (!again) {
+      if (wasRejectedBefore(delivery)) await this.pauses.wait(FIRST_PAUSE);
+      return reject;
+    }
     await this.pauses.wait(pauseAfter(deliveries + 1, FIRST_PAUSE, LONGEST_PAUSE));
     return requeue;
   }
@@ -107,6 +110,14 @@ export class FailurePolicy {
     else if (error instanceof Error) this.logger.error(`${what}: ${error.message}`, error.stack);
     else this.logger.error(`${what}: ${String(error)}`);
   }
+}
+
+/** Its dead-letter exchange has brought it back, at once perhaps: without a pause the broker and we would spin. */
+function wasRejectedBefore({ message }: IdentifiedDelivery): boolean {
+  const deaths: unknown = message.properties.headers?.['x-death'];
+  return (
+    Array.isArray(deaths) && deaths.some((death: { reason?: unknown } | null) => death?.reason === 'rejected')
+  );
 }
 
 /** For a message without an id (`onMissingId: 'process'`): what is kept needs one. */

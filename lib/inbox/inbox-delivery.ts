@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
 import type { InboxKey } from '../persistence/inbox-statements';
+import type { Burial } from './burial';
 import { describe, keptMessage, type Delivery, type IdentifiedDelivery } from './delivery';
 import { anonymousKey, type FailurePolicy } from './failure-policy';
 import type { Handling } from './handling';
@@ -10,6 +11,7 @@ import type { InboxStore } from './inbox-store';
 import type { InboxTransaction } from './inbox-transaction';
 import { KeyQueues } from './key-queues';
 import { fingerprintOf, readMessageId } from './message-id';
+import { MessageIdError } from './message-id.error';
 import type { MessageKeeper } from './message-keeper';
 import { MissingMessageIdError } from './missing-message-id.error';
 import { NotCountedError } from './not-counted.error';
@@ -29,6 +31,7 @@ export interface InboxDeliveryParts {
   readonly handling: Handling;
   readonly keeper: Pick<MessageKeeper, 'storeOpen'>;
   readonly failures: FailurePolicy;
+  readonly burial: Pick<Burial, 'settle'>;
   readonly lane: SuspectsLane;
   /** Called for each duplicate. */
   readonly onDuplicate: () => void;
@@ -39,7 +42,8 @@ export interface InboxDeliveryParts {
 /**
  * One delivery, from its arrival to the answer for the broker. Protocol P1:
  *
- * 0. Read the message id. A message without one follows `onMissingId`, one whose id cannot be kept is rejected.
+ * 0. Read the message id. A message without one follows `onMissingId`. With `'reject'`, and where there is one that cannot be
+ *    kept: kept as dead with its body, ack.
  * 1. A redelivered message enters the *suspects' lane* and is counted when its turn comes, in a commit of its own: a
  *    transaction that dies with the process counts nothing. No row to count: duplicate, ack. Over the limit: kept as dead
  *    with its body, ack.
@@ -69,7 +73,7 @@ export class InboxDelivery {
       if (this.parts.pauses.isStopping) await delay(SHUTDOWN_PAUSE, undefined, { signal: abort });
       this.parts.pauses.assertRunning();
       const identified = this.identify(delivery);
-      if (!identified) return reject;
+      if (identified instanceof Error) return await this.bury(delivery, identified);
       if (delivery.policy.processing === 'deferred') return await this.store(identified);
       const key = identified.orderingKey;
       const queue = key === undefined ? undefined : JSON.stringify([delivery.policy.consumer, key]);
@@ -97,7 +101,10 @@ export class InboxDelivery {
     const policy = again ? { ...delivery.policy, onFailure: 'requeue' as const } : delivery.policy;
     try {
       const identified = this.identify(withoutOrder({ ...delivery, policy }), orderingKeyOf(delivery));
-      if (!identified) return reject;
+      // What was to be rejected anyway needs no id for that.
+      if (identified instanceof Error) {
+        return policy.onFailure === 'reject' ? reject : await this.bury(delivery, identified);
+      }
       const { key } = identified;
       let deliveries = counted ?? 0;
       if (key && counted === undefined && delivery.message.fields.redelivered) {
@@ -156,10 +163,19 @@ export class InboxDelivery {
     return (await hold.insist(() => this.parts.keeper.storeOpen(kept))) ? ack() : this.skip(delivery);
   }
 
+  /**
+   * Under an id of its own each time: nothing tells whether two of them are copies of one message, and a copy too many can be
+   * discarded, a message that was taken for a copy is lost.
+   */
+  private bury({ policy, message }: Delivery, reason: Error): Promise<Settlement> {
+    return this.parts.burial.settle(policy, message, reason, anonymousKey(policy.consumer).messageId);
+  }
+
+  /** @returns the error for a message that nothing can be told from another by */
   private identify(
     delivery: Delivery,
     orderingKey: string | undefined = readOrderingKey(delivery),
-  ): IdentifiedDelivery | undefined {
+  ): IdentifiedDelivery | MissingMessageIdError | MessageIdError {
     const { policy, message } = delivery;
     const attempt = message.fields.redelivered ? 2 : 1;
     try {
@@ -167,7 +183,7 @@ export class InboxDelivery {
       if (id !== undefined)
         return { ...delivery, attempt, orderingKey, key: { consumer: policy.consumer, messageId: id } };
       if (policy.onMissingId === 'process') return this.unprotected({ ...delivery, attempt, orderingKey });
-      if (policy.onMissingId === 'reject') throw new MissingMessageIdError(policy.consumer);
+      if (policy.onMissingId === 'reject') return new MissingMessageIdError(policy.consumer);
       return {
         ...delivery,
         attempt,
@@ -175,9 +191,8 @@ export class InboxDelivery {
         key: { consumer: policy.consumer, messageId: fingerprintOf(message) },
       };
     } catch (error) {
-      const { message: text, stack } = error as Error;
-      this.logger.error(`A message for ${policy.consumer} is rejected. ${text}`, stack);
-      return undefined;
+      if (error instanceof MessageIdError) return error;
+      throw error;
     }
   }
 

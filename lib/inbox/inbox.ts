@@ -104,9 +104,11 @@ export class Inbox {
       gate,
       alarm,
     };
+    this.burial = new Burial(this.store, pauses, alarm);
     this.deliveries = new InboxDelivery({
       ...common,
       handling,
+      burial: this.burial,
       keeper,
       failures: new FailurePolicy(this.store, keeper, pauses, alarm),
     });
@@ -120,7 +122,6 @@ export class Inbox {
       pollInterval: options.pollInterval,
       lease: options.lease,
     });
-    this.burial = new Burial(this.store, pauses, alarm);
     this.fingerprints = new Fingerprints({
       store: new FingerprintStore(dataSource, transactions, tables.inbox, dialect),
       transactions,

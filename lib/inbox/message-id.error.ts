@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 
-/** A message has an id that cannot be one. It is rejected: nothing can tell whether it was handled before. */
+/** A message has an id that cannot be one: nothing can tell whether it was handled before, so it is not handled. */
 export class MessageIdError extends Error {
   override readonly name = 'MessageIdError';
 
@@ -13,7 +13,10 @@ export class MessageIdError extends Error {
     reason: string,
     options?: ErrorOptions,
   ) {
-    super(`The message id ${reason}: ${shortened(value)}.`, options);
+    super(
+      `The message id ${reason}: ${shortened(value)}. Have the publisher send another one, or read one with the option messageId.`,
+      options,
+    );
   }
 }
 

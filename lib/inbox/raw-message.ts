@@ -1,6 +1,7 @@
 import { decodeTable } from '../message/amqp-codec';
 import type { ClaimedInboxMessage } from '../persistence/inbox-message';
 import type { InboundMessage } from './inbound-message';
+import { takeRawFields } from './raw-fields';
 
 /** All that amqplib gives a message, with `undefined` for what it does not have. */
 const NO_PROPERTIES = {
@@ -25,6 +26,7 @@ const NO_PROPERTIES = {
  * first. It came through no channel, so it has no delivery tag that could be acked.
  */
 export function rawMessage(row: ClaimedInboxMessage): InboundMessage {
+  const { properties, fields } = takeRawFields(decodeTable(row.properties) ?? {});
   return {
     content: row.body,
     fields: {
@@ -33,7 +35,8 @@ export function rawMessage(row: ClaimedInboxMessage): InboundMessage {
       redelivered: row.redelivered || row.attempts > 0 || row.suspect,
       exchange: row.exchange,
       routingKey: row.routingKey,
+      ...fields,
     } as InboundMessage['fields'],
-    properties: { ...NO_PROPERTIES, ...decodeTable(row.properties), headers: decodeTable(row.headers) },
+    properties: { ...NO_PROPERTIES, ...properties, headers: decodeTable(row.headers) },
   };
 }

@@ -8,20 +8,14 @@ export function warnOfLostRejections(
   subscriptions: readonly Subscription[],
   logger: Logger,
 ): void {
-  // One without an id is rejected too, and golevelup's own publish() sets none.
-  const rejects = [
-    policy.onFailure === 'reject' && 'what it cannot handle',
-    policy.onMissingId === 'reject' && 'messages without an id',
-  ];
-  const rejected = rejects.filter(Boolean).join(' and ');
-  if (rejected === '') return;
+  if (policy.onFailure !== 'reject') return;
   const queues = subscriptions
     .filter((each) => !hasDeadLetterExchange(each))
     .map(({ effective }) => effective.queue);
   if (queues.length === 0) return;
   const named = [...new Set(queues.map((queue) => queue || 'its unnamed queue'))].join(', ');
   logger.warn(
-    `${name} rejects ${rejected}, and no dead-letter exchange is declared for ${named}: unless a policy on the ` +
+    `${name} rejects what it cannot handle, and no dead-letter exchange is declared for ${named}: unless a policy on the ` +
       'broker sets one, the broker drops those messages. Set queueOptions.deadLetterExchange.',
   );
 }

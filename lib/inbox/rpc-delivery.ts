@@ -12,7 +12,8 @@ import { ack, type Settlement } from './settlement';
 /**
  * A request and its reply:
  *
- * 1. A request whose id is missing or cannot be kept is answered with the error, unless the policy says otherwise.
+ * 1. A request whose id is missing or cannot be kept is answered with the error; unless the policy is `reply`, it is kept as dead
+ *    too, as any message is.
  * 2. The handler's reply is written into the message's row, as the last statement of its transaction.
  * 3. A duplicate is answered with what stands there.
  * 4. A failed one is answered with the error (`onFailure: 'reply'`), and no row stays.
@@ -33,6 +34,7 @@ export class RpcDelivery {
       return reply;
     };
     const settlement = await this.deliveries.settle({ ...delivery, handle }, abort);
+    if (settlement.kind === 'ack' && id.error) return ack(errorReply(id.error, policy.errorReply));
     if (settlement.kind !== 'ack' || settlement.value !== undefined || id.value === undefined)
       return settlement;
     // A duplicate, or a handler that has returned nothing: the row knows.

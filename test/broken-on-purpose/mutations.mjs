@@ -583,4 +583,20 @@ export const mutations = [
     test: ['test/integration/inbox-kept/limits.spec.ts', '-t', 'G12'],
     why: 'what waits in a process that stops is handled only when its lease has run out',
   },
+  {
+    guarantee: 'G11',
+    file: 'lib/inbox/inbox-delivery.ts',
+    replace: 'if (identified instanceof Error) return await this.bury(delivery, identified);',
+    with: 'if (identified instanceof Error) return reject;',
+    test: ['test/integration/inbox/bad-input.spec.ts', '-t', "C12, G11: onMissingId 'reject'"],
+    why: 'a message without an id is nacked, and lost where the queue has no dead-letter exchange',
+  },
+  {
+    guarantee: 'G11',
+    file: 'lib/inbox/raw-fields.ts',
+    replace: "text.replaceAll('\\0', '\\\\0')",
+    with: 'text',
+    test: ['test/integration/inbox/bad-input.spec.ts', '-t', 'G11: an undecodable body with a NUL'],
+    why: 'what the database refuses for ever is held for ever, and nothing behind it is handled',
+  },
 ];

@@ -18,22 +18,46 @@ describe('bad input', () => {
     }
   };
 
-  it("C12: onMissingId 'reject': each message without an id is dead-lettered with one clear error", async () => {
-    const queue = setup.broker.queue('c12-reject');
-    const app = await setup.started('consumer-app', { queue });
-    await sendAnonymous(queue);
-    await waitFor(
-      'all dead letters',
-      async () => (await setup.broker.queueDepth(setup.deadLetters)).ready === 5,
-    );
-    expect(app.events('run')).toEqual([]);
-    expect(app.events('ack')).toEqual([]);
-    const errors = logged(app, 'error');
-    expect(errors).toHaveLength(5);
-    expect(errors[0]).toContain(
-      'A message for Consumer.onMessage is rejected. A message for Consumer.onMessage has no id',
-    );
-  });
+  const dead = async (consumer = 'Consumer.onMessage') =>
+    (await setup.rows()).filter((row) => row.status === 'dead' && row.consumer === consumer);
+
+  it.each(['inline', 'deferred'] as const)(
+    "C12, G11: onMissingId 'reject': each message without an id is kept as dead with the reason, acked, and can be replayed (%s)",
+    async (processing) => {
+      // A queue without a dead-letter exchange: what is nacked there is lost.
+      const consumer = `c12-reject-${processing}`;
+      const queue = setup.broker.queue(consumer);
+      const idempotent = { processing, consumer };
+      const app = await setup.started('consumer-app', { queue, variant: 'no-dead-letters', idempotent });
+      await sendAnonymous(queue);
+      await sendAnonymous(queue);
+      await settled(10, app);
+      expect(app.events('run')).toEqual([]);
+      expect(app.events('nack')).toEqual([]);
+      expect(app.events('delivery')).toHaveLength(10);
+      // All ten: nothing tells whether two with the same content are one.
+      const rows = await dead(consumer);
+      expect(rows.map(({ body }) => (JSON.parse(String(body)) as { n: number }).n).sort()).toEqual([
+        1, 1, 2, 2, 3, 3, 4, 4, 5, 5,
+      ]);
+      for (const { last_error } of rows) expect(last_error).toMatch(/^MissingMessageIdError: .* has no id/);
+      const errors = logged(app, 'error');
+      expect(errors).toHaveLength(10);
+      expect(errors[0]).toContain(`A message for ${consumer} has no id`);
+
+      await setup.database.query(
+        `UPDATE inbox_message SET status = 'open', attempts = 0, available_at = now() WHERE consumer = $1`,
+        [consumer],
+      );
+      await waitFor('the replay', async () =>
+        (await setup.rows())
+          .filter((row) => row.consumer === consumer)
+          .every(({ status }) => status === 'done'),
+      );
+      const effects = Object.entries(await setup.effects()).filter(([key]) => key.startsWith(`${consumer} `));
+      expect(effects.map(([, count]) => count)).toEqual(Array<number>(10).fill(1));
+    },
+  );
 
   it.each(['fingerprint', 'process'] as const)(
     "C12: onMissingId '%s': each is handled",
@@ -64,13 +88,31 @@ describe('bad input', () => {
     for (const id of [42, '42', 42, '9007199254740993n', '9007199254740992n', undefined]) {
       await setup.broker.sendToQueue(queue, { id, steps: ['effect'] });
     }
-    await settled(6, app);
+    const none = [1.5, true, ['a'], { a: 1 }, 'nul\u0000', '\ud800'];
+    for (const id of none) await setup.broker.sendToQueue(queue, { id, steps: ['effect'] });
+    await settled(6 + none.length, app);
     expect(await setup.effects()).toMatchObject({
       'Consumer.onMessage 42': 1,
       'Consumer.onMessage 9007199254740993': 1,
       'Consumer.onMessage 9007199254740992': 1,
     });
-    expect(app.events('nack')).toHaveLength(1);
+    expect(app.events('nack')).toEqual([]);
+    const reasons = (await dead()).map(({ last_error }) => String(last_error).replace(/\n[^]*/, ''));
+    expect(reasons.sort()).toEqual([
+      expect.stringContaining('MessageIdError: The message id contains a NUL character'),
+      expect.stringContaining('MessageIdError: The message id is a number that is not a safe integer'),
+      expect.stringContaining(
+        "MessageIdError: The message id is neither a string nor a number nor a bigint: [ 'a' ]",
+      ),
+      expect.stringContaining(
+        'MessageIdError: The message id is neither a string nor a number nor a bigint: true',
+      ),
+      expect.stringContaining(
+        'MessageIdError: The message id is neither a string nor a number nor a bigint: { a: 1 }',
+      ),
+      expect.stringContaining('MessageIdError: The message id is not well-formed Unicode'),
+      expect.stringContaining('MissingMessageIdError: '),
+    ]);
   });
 
   it('C14 (d): ids of 255 and 254 bytes work and deduplicate', async () => {
@@ -85,13 +127,57 @@ describe('bad input', () => {
     expect(app.events('ack')).toHaveLength(6);
   });
 
-  it('C14: an id of more than 255 bytes from an extractor is rejected with a clear error', async () => {
+  it('C14: an id of more than 255 bytes from an extractor is kept as dead with a clear error', async () => {
     const queue = setup.broker.queue('c14-long');
     const app = await setup.started('consumer-app', { queue, variant: 'id-from-body' });
     await setup.broker.sendToQueue(queue, { id: 'y'.repeat(256), steps: ['effect'] });
-    await waitFor('the dead letter', () => setup.broker.get(setup.deadLetters));
+    await settled(1, app);
     expect(app.events('run')).toEqual([]);
-    expect(logged(app, 'error').join()).toContain('longer than 255 bytes');
+    expect(app.events('nack')).toEqual([]);
+    const [row] = (await dead()).filter(({ last_error }) => last_error?.includes('longer than 255 bytes'));
+    expect(String(row?.body)).toContain('yyy');
+  });
+
+  it.each(['retry', 'deferred'] as const)(
+    'G11: a NUL in a routing key holds nobody up: it is kept, and comes to the handler as it was (%s)',
+    async (mode) => {
+      const queue = setup.broker.queue(`nul-${mode}`);
+      const exchange = await setup.broker.assertExchange(`nul-${mode}`);
+      const consumer = `nul-${mode}`;
+      const idempotent = mode === 'retry' ? { onFailure: mode, consumer } : { processing: mode, consumer };
+      const inbox = { backoff: { initialDelay: 50 }, pollInterval: 50 };
+      const app = await setup.started('pipeline-app', { queue, idempotent, inbox });
+      await setup.broker.bind(queue, exchange);
+      // The fixture fails the first message that it sees.
+      const keys = ['nul.a\u0000b', 'good.1', 'good.2'];
+      for (const key of keys)
+        await setup.broker.publish(exchange, key, {}, { messageId: key.slice(0, 5) + key.at(-1) });
+      await waitFor(
+        'all to be done',
+        async () =>
+          (await setup.rows()).filter((row) => row.consumer === consumer && row.status === 'done').length ===
+          3,
+      );
+      const seen = app
+        .events<{ fields: { routingKey: string } }>('seen')
+        .map(({ fields }) => fields.routingKey);
+      expect([...new Set(seen)].sort()).toEqual([...keys].sort());
+      expect(seen).toHaveLength(4);
+      await settled(3, app);
+      expect(app.events('delivery')).toHaveLength(3);
+    },
+  );
+
+  it('G11: an undecodable body with a NUL in its routing key is dead, and its neighbours are handled', async () => {
+    const queue = setup.broker.queue('nul-body');
+    const exchange = await setup.broker.assertExchange('nul-body');
+    const app = await setup.started('consumer-app', { queue, prefetch: 1 });
+    await setup.broker.bind(queue, exchange);
+    await setup.broker.publish(exchange, 'a\u0000b', Buffer.from('not json'), { messageId: 'nul-body' });
+    await setup.broker.publish(exchange, 'good', { steps: ['effect'] }, { messageId: 'nul-body-good' });
+    await settled(2, app);
+    expect((await setup.rows('nul-body'))[0]).toMatchObject({ status: 'dead', routing_key: 'a\\0b' });
+    expect(await setup.effectCount('nul-body-good')).toBe(1);
   });
 
   const undecodable = () => [

@@ -20,7 +20,7 @@ describe("the failure policy 'retry'", () => {
     const policy = new FailurePolicy({} as InboxStore, keeper, new Pauses(), { raise: () => undefined });
     const delivery = {
       policy: { consumer: 'c', onFailure: 'retry', retry: { next: () => 1_000 } },
-      message: { content: Buffer.of(), fields: {}, properties: {} },
+      message: { content: Buffer.of(), fields: { exchange: '', routingKey: 'q' }, properties: {} },
       key: { consumer: 'c', messageId: 'm' },
     } as unknown as IdentifiedDelivery;
     const settlement = await policy.apply(delivery, { error: new Error('failed'), deliveries: 0 });
