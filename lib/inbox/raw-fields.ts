@@ -27,7 +27,7 @@ export function withRawFields(properties: AmqpTable, fields: RawFields): AmqpTab
 /** The other way round. @returns fields only where they are not those of the columns */
 export function takeRawFields(kept: AmqpTable): { properties: AmqpTable; fields: Partial<RawFields> } {
   const { [RAW_FIELDS]: fields, ...properties } = kept;
-  return { properties, fields: (fields ?? {}) as Partial<RawFields> };
+  return { properties, fields: fields ?? {} };
 }
 
 const withoutNul = (text: string): string => text.replaceAll('\0', '\\0');
