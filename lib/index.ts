@@ -8,6 +8,7 @@ export type {
   OnFailure,
   OnMissingId,
   OutboxOptions,
+  Processing,
 } from './inbox-outbox.options';
 export {
   getInboxToken,
@@ -25,7 +26,12 @@ export {
 } from './injection-tokens';
 
 export { Idempotent } from './inbox/idempotent.decorator';
-export type { IdempotentOptions, MessageIdReader } from './inbox/idempotent.options';
+export type {
+  HandlerRetryOptions,
+  IdempotentOptions,
+  MessageIdReader,
+  OrderingKeyReader,
+} from './inbox/idempotent.options';
 export type { InboundMessage } from './inbox/inbound-message';
 export type { FingerprintReader } from './inbox/content-hash';
 export { InboxCtx } from './inbox/inbox-ctx.decorator';
@@ -74,8 +80,10 @@ export type { LockContext, LockHandle } from './locking/lock-handle';
 export type { SchedulerLockOptions } from './locking/scheduler-lock.options';
 
 export { Transactions, type ExplicitTransaction, type RunOptions } from './transaction/transactions';
+export type { IsolationLevel } from './transaction/transaction-scope';
 export type { AfterCommitCallback, TransactionSource } from './transaction/transaction-source';
 
+export type { AmqpTable } from './message/amqp-codec';
 export type { AmqpProperties } from './message/amqp-properties';
 export type { BackoffFunction, BackoffOptions } from './message/backoff';
 export type { OnRepeatedContent, RepeatedContent } from './message/repeated-content';

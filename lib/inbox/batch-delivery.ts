@@ -8,7 +8,7 @@ import type { Handling } from './handling';
 import type { InboundMessage } from './inbound-message';
 import { inboxContext, runInInboxContext, type InboxContext } from './inbox-context';
 import type { InboxDelivery } from './inbox-delivery';
-import { fingerprintOf, readMessageId } from './message-id';
+import { keptIdOf } from './message-id';
 import type { Pauses } from './pauses';
 import { ack, requeue, type Settlement } from './settlement';
 import type { UndecodableBodies } from './undecodable-bodies';
@@ -79,7 +79,7 @@ export class BatchDelivery {
     const apart: number[] = [];
     for (const [index, message] of batch.messages.entries()) {
       const isApart = this.parts.undecodable.of(message) !== undefined || message.fields.redelivered;
-      const id = isApart ? undefined : idOf(batch.policy, message);
+      const id = isApart ? undefined : keptIdOf(message, batch.policy);
       if (id === undefined) apart.push(index);
       else fresh.push({ index, id });
     }
@@ -164,17 +164,5 @@ export class BatchDelivery {
     };
     const delivery = { policy, message, payload: () => batch.decode(message), handle };
     return this.parts.fingerprints.settle(delivery, (each) => this.parts.deliveries.settle(each, abort));
-  }
-}
-
-/** @returns `undefined` for one that is handled on its own: it is reported there, or has no protection */
-function idOf({ messageId, onMissingId }: HandlerPolicy, message: InboundMessage): string | undefined {
-  try {
-    return (
-      readMessageId(message, messageId) ??
-      (onMissingId === 'fingerprint' ? fingerprintOf(message) : undefined)
-    );
-  } catch {
-    return undefined;
   }
 }

@@ -8,7 +8,7 @@ import { FingerprintConflictError } from './fingerprint-conflict.error';
 import type { FingerprintStore } from './fingerprint-store';
 import type { InboundMessage } from './inbound-message';
 import { inboxContext } from './inbox-context';
-import { fingerprintOf, readMessageId } from './message-id';
+import { keptIdOf } from './message-id';
 import type { OnRepeatedContent } from '../message/repeated-content';
 import { errorReply } from './rpc-error-reply';
 import { ack, type Settlement } from './settlement';
@@ -45,7 +45,7 @@ export class Fingerprints {
     };
     const settlement = await inner({ ...delivery, handle });
     if (settlement.kind !== 'ack' || ran) return settlement;
-    const id = idOf(policy, message);
+    const id = keptIdOf(message, policy);
     return (id !== undefined && (await this.settleConflict(policy, message, id))) || settlement;
   }
 
@@ -117,15 +117,4 @@ export class Fingerprints {
 
 function hashOf({ fingerprint }: HandlerPolicy, message: InboundMessage): string {
   return contentHash(typeof fingerprint === 'function' ? fingerprint(message) : message.content);
-}
-
-function idOf({ messageId, onMissingId }: HandlerPolicy, message: InboundMessage): string | undefined {
-  try {
-    return (
-      readMessageId(message, messageId) ??
-      (onMissingId === 'fingerprint' ? fingerprintOf(message) : undefined)
-    );
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,3 @@
-import type { DataSource } from 'typeorm';
 import {
   ON_DUPLICATE,
   ON_FAILURE,
@@ -13,11 +12,9 @@ import { checkBackoff, type BackoffOptions, type ResolvedBackoffOptions } from '
 import type { Duration } from '../message/duration';
 import { InvalidOptionError } from '../message/invalid-option.error';
 import { attempts, known, oneOf, timer } from '../message/option-checks';
+import type { IsolationLevel } from '../transaction/transaction-scope';
 import type { FingerprintReader } from './content-hash';
 import type { InboundMessage } from './inbound-message';
-
-/** TypeORM's own type, which it does not export from its root. */
-export type IsolationLevel = NonNullable<DataSource['options']['isolationLevel']>;
 
 /**
  * Reads the id of a message. Empty, blank, `undefined` and `null` mean that it has none. The number 42 and the string

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { OnMissingId } from '../inbox-outbox.options';
 import { MAX_KEY_BYTES, type MessageIdReader } from './idempotent.options';
 import type { InboundMessage } from './inbound-message';
 import { MessageIdError } from './message-id.error';
@@ -33,6 +34,23 @@ export function asMessageId(value: unknown): string | undefined {
   if (id.includes('\0')) throw new MessageIdError(id, 'contains a NUL character');
   if (/\p{Surrogate}/u.test(id)) throw new MessageIdError(id, 'is not well-formed Unicode');
   return id;
+}
+
+/**
+ * The id under which a message is kept.
+ *
+ * @returns `undefined` where nothing protects it, or its id cannot be used; whoever handles it alone reports that
+ */
+export function keptIdOf(
+  message: InboundMessage,
+  { messageId, onMissingId }: { readonly messageId?: MessageIdReader; readonly onMissingId: OnMissingId },
+): string | undefined {
+  try {
+    const id = readMessageId(message, messageId);
+    return id ?? (onMissingId === 'fingerprint' ? fingerprintOf(message) : undefined);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The id of a message without one that is known by its content. */

@@ -1,7 +1,8 @@
 import type { Duration } from '../message/duration';
 import { InvalidOptionError } from '../message/invalid-option.error';
 import { timer } from '../message/option-checks';
-import { isolationLevelOf, type IsolationLevel } from './idempotent.options';
+import type { IsolationLevel } from '../transaction/transaction-scope';
+import { isolationLevelOf } from './idempotent.options';
 
 /** Options of `InboxService.process()`. */
 export interface ProcessOptions {

@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import type { DataSource, EntityManager } from 'typeorm';
 import { InvalidMessageError } from '../message/invalid-message.error';
 import type { MessageSerializer, PayloadSerializer } from '../message/serializer';
 import type { OutboxInsert, OutboxStatements } from '../persistence/outbox-statements';
 import type { PendingMessageStatements } from '../persistence/pending-message-statements';
-import { AfterCommitUnsupportedError } from '../transaction/after-commit-unsupported.error';
+import { callAfterCommit, runnerOf } from '../transaction/joined-work';
 import { ownTransaction } from '../transaction/own-work';
 import { TransactionRequiredError } from '../transaction/transaction-required.error';
 import type { ExplicitTransaction, Transactions } from '../transaction/transactions';
@@ -178,7 +178,8 @@ export class OutboxService {
     const active = transactions.resolve({ manager });
     if (active) {
       const ids = await statements.insert(runnerOf(active), inserts);
-      this.notifyAfterCommit(active);
+      // Where the commit cannot be seen the next poll finds the messages, and no poll is left out.
+      callAfterCommit(transactions, active, notify);
       return ids;
     }
     if (requireTransaction) throw new TransactionRequiredError(call);
@@ -186,25 +187,6 @@ export class OutboxService {
     notify();
     return ids;
   }
-
-  private notifyAfterCommit(manager: EntityManager): void {
-    const { transactions, notify } = this.dependencies;
-    try {
-      transactions.afterCommit(notify, { manager });
-    } catch (error) {
-      const isUnseen =
-        error instanceof AfterCommitUnsupportedError || error instanceof TransactionRequiredError;
-      if (!isUnseen) throw error;
-      // The commit of this transaction cannot be seen from here; the next poll finds the message, and none is left out.
-      notify();
-    }
-  }
-}
-
-function runnerOf(manager: EntityManager): QueryRunner {
-  const { queryRunner } = manager;
-  if (!queryRunner) throw new Error('The manager of an active transaction has no query runner');
-  return queryRunner;
 }
 
 /** The database would refuse it too, but it would abort the transaction. */

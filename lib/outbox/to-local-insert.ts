@@ -1,6 +1,6 @@
-import { InvalidMessageError } from '../message/invalid-message.error';
 import { identifier } from '../message/text-checks';
 import type { OutboxInsert } from '../persistence/outbox-statements';
+import { checkOptionNames } from './option-names';
 import type { EnqueuedMessage, EnqueueOptions, OutboxMessage } from './publish-options';
 import { toOutboxInsert } from './to-outbox-insert';
 
@@ -27,23 +27,14 @@ export function toLocalInsert(
   { handler, payload, options = {} }: EnqueuedMessage,
   inContext: (message: OutboxMessage) => OutboxMessage = (message) => message,
 ): OutboxInsert {
-  checkOptionNames(options);
+  checkOptionNames(
+    options,
+    KNOWN,
+    () =>
+      `A local handler has no use for it; enqueue() knows ${KNOWN.join(', ')}. What the handler needs goes into the ` +
+      'payload or the headers',
+  );
   const routingKey = identifier('handler', handler);
   const message = inContext({ exchange: '', routingKey, payload, options });
   return { ...toOutboxInsert(message), transport: 'local' };
-}
-
-function checkOptionNames(options: object): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new InvalidMessageError('options', options, 'Give an object');
-  }
-  for (const [name, value] of Object.entries(options)) {
-    if (KNOWN.includes(name)) continue;
-    throw new InvalidMessageError(
-      `the option ${name}`,
-      value,
-      `A local handler has no use for it; enqueue() knows ${KNOWN.join(', ')}. What the handler needs goes into the ` +
-        'payload or the headers',
-    );
-  }
 }

@@ -8,6 +8,7 @@ import { serialize, type MessageSerializer, type PayloadSerializer } from '../me
 import { STORABLE_DATES, storableDate } from '../message/storable-date';
 import { identifier, storableText } from '../message/text-checks';
 import type { OutboxInsert } from '../persistence/outbox-statements';
+import { checkOptionNames } from './option-names';
 import type { OutboxMessage, PublishOptions } from './publish-options';
 
 /** Without `manager`, which has been used up by then. */
@@ -35,7 +36,11 @@ export function toOutboxInsert(
   serializer?: PayloadSerializer | MessageSerializer,
 ): OutboxInsert {
   const { exchange, routingKey, payload, options = {} } = message;
-  checkOptionNames(options);
+  checkOptionNames(options, KNOWN, (name) =>
+    name === 'mandatory'
+      ? 'Leave it out: the outbox always publishes with it, so that an unroutable message is not lost'
+      : `The outbox knows no such option; it knows ${KNOWN.join(', ')}`,
+  );
   const { messageId, orderingKey, deduplicationKey, onDuplicate, retry, ...rest } = options;
   const { deliverAt, delay, expiresAt, ...properties } = rest;
   if (deliverAt !== undefined && delay !== undefined) {
@@ -63,23 +68,6 @@ export function toOutboxInsert(
     retry: encodeRetry(retry),
     ...(onDuplicate !== undefined && { onDuplicate: checkListener(onDuplicate) }),
   };
-}
-
-/** A misspelt option would silently have no effect. */
-function checkOptionNames(options: object): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new InvalidMessageError('options', options, 'Give an object');
-  }
-  for (const [name, value] of Object.entries(options)) {
-    if (KNOWN.includes(name)) continue;
-    throw new InvalidMessageError(
-      `the option ${name}`,
-      value,
-      name === 'mandatory'
-        ? 'Leave it out: the outbox always publishes with it, so that an unroutable message is not lost'
-        : `The outbox knows no such option; it knows ${KNOWN.join(', ')}`,
-    );
-  }
 }
 
 function checkListener(onDuplicate: unknown): OutboxInsert['onDuplicate'] {

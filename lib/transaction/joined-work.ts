@@ -42,7 +42,8 @@ export class JoinedWork {
   }
 }
 
-function callAfterCommit(
+/** Calls it after the outer commit; where that cannot be seen (a library that does not tell of it), at once. */
+export function callAfterCommit(
   transactions: Pick<Transactions, 'afterCommit'>,
   manager: EntityManager,
   callback: () => void,
@@ -57,7 +58,8 @@ function callAfterCommit(
   }
 }
 
-function runnerOf({ queryRunner }: EntityManager): QueryRunner {
+/** The connection of an active transaction. */
+export function runnerOf({ queryRunner }: EntityManager): QueryRunner {
   if (!queryRunner) throw new Error('The manager of an active transaction has no query runner');
   return queryRunner;
 }

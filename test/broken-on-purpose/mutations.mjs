@@ -349,7 +349,7 @@ export const mutations = [
   {
     guarantee: 'wake-up',
     file: 'lib/outbox/outbox.service.ts',
-    replace: '      this.notifyAfterCommit(active);',
+    replace: '      callAfterCommit(transactions, active, notify);',
     with: '      notify();',
     test: ['test/integration/wake-up/wake-up.spec.ts', '-t', 'G1: nothing is told'],
     why: 'other processes are woken for what is not committed, and not for what is',
