@@ -117,6 +117,44 @@ test('headers of every AMQP type and all properties arrive as they were given', 
   expect(message!.properties.headers).toEqual({ ...HEADERS, float: 0.5 });
 });
 
+test('C46: what JSON can express arrives as what JSON makes of it, one message each', async () => {
+  await start({});
+  class Money {
+    constructor(private readonly cents: number) {}
+    toJSON() {
+      return { cents: this.cents };
+    }
+  }
+  const payloads = [
+    ...[[1, 2, 3], [], ['a'], 'text', '{"a":1}', '', 0, false, null, {}, { a: undefined }],
+    ...[new Date(0), new Money(1_250)],
+  ];
+  for (const payload of payloads) await publish(payload);
+  const collector = await broker.collect(queue);
+  await collector.count(payloads.length);
+  expect(collector.json()).toEqual(payloads.map((payload) => JSON.parse(JSON.stringify(payload)) as unknown));
+  // An empty body, which is what golevelup sends for null, would not be JSON.
+  expect(collector.messages[payloads.indexOf(null)]!.content.toString()).toBe('null');
+});
+
+test('C45: every character arrives, in bodies, headers and routing keys', async () => {
+  await start({});
+  const payload = { nul: 'a\0b', lone: '\ud800', emoji: '👩‍👩‍👧‍👦 𝒳' };
+  const headers = { emoji: '👩‍👩‍👧‍👦', nul: 'a\0b' };
+  const exchange = await broker.assertExchange('C45');
+  await broker.bind(queue, exchange, 'größe.é');
+  await app!
+    .get(DataSource)
+    .transaction(() =>
+      app!.get(OutboxService).publish(exchange, 'größe.é', payload, { orderingKey: '🔑', headers }),
+    );
+  const collector = await broker.collect(queue);
+  const [message] = await collector.count(1);
+  expect(collector.json()).toEqual([payload]);
+  expect(message!.fields.routingKey).toBe('größe.é');
+  expect(message!.properties.headers).toEqual(headers);
+});
+
 @Injectable()
 class Settlement {
   static queue = '';
