@@ -16,6 +16,8 @@ import { ack, reject, requeue, type Settlement } from './settlement';
 /** A message is never delivered more than twice a second, whatever fails. Milliseconds. */
 const FIRST_PAUSE = 700;
 const LONGEST_PAUSE = 60_000;
+/** The first rejection goes at once, so that with the one after this there are two deliveries in the second. Milliseconds. */
+const PAUSE_IN_CYCLE = 1_100;
 
 /** Before a message is handled again for which nobody is to blame. Milliseconds. */
 const BLAMELESS_PAUSE = 1_000;
@@ -66,7 +68,7 @@ export class FailurePolicy {
       if (status !== undefined && status !== 'seen') return ack();
     }
     if (!again) {
-      if (wasRejectedBefore(delivery)) await this.pauses.wait(FIRST_PAUSE);
+      if (wasRejectedBefore(delivery)) await this.pauses.wait(PAUSE_IN_CYCLE);
       return reject;
     }
     await this.pauses.wait(pauseAfter(deliveries + 1, FIRST_PAUSE, LONGEST_PAUSE));

@@ -78,4 +78,28 @@ describe('the same pipeline for a message of the inbox table', () => {
       expect(common(second)).toEqual(common(first));
     },
   );
+
+  it.each(['retry', 'deferred'] as const)(
+    'headers that are not strings come to each run as the broker client read them (%s)',
+    async (mode) => {
+      const queue = setup.broker.queue(`headers-${mode}`);
+      const control = await setup.broker.assertQueue(`headers-${mode}-control`);
+      const idempotent = mode === 'retry' ? { onFailure: mode } : { processing: mode };
+      const app = await setup.started('pipeline-app', {
+        queue,
+        inbox: { backoff: { initialDelay: 50 }, pollInterval: 50 },
+        idempotent: { ...idempotent, consumer: `headers-${mode}` },
+      });
+      await setup.broker.sendToQueue(control, {}, properties);
+      await setup.broker.sendToQueue(queue, {}, properties);
+      await waitFor('both runs', () => app.events('seen').length === 2);
+      const read = (await setup.broker.get(control))?.properties;
+      // Numbers, booleans, null, bytes, dates, decimals, lists and tables, at any depth: nothing has become a string.
+      expect(read?.headers).toEqual({ ...headers, big: 5_000_000_000 });
+      for (const seen of app.events<Seen & { properties: unknown }>('seen')) {
+        expect(seen.headers).toEqual(read?.headers);
+        expect(seen.properties).toEqual(read);
+      }
+    },
+  );
 });
