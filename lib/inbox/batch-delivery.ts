@@ -12,6 +12,7 @@ import { keptIdOf } from './message-id';
 import type { Pauses } from './pauses';
 import { ack, requeue, type Settlement } from './settlement';
 import type { UndecodableBodies } from './undecodable-bodies';
+import { thrownMessage } from '../message/thrown-text';
 
 /** What golevelup has collected for one batch handler. */
 export interface Batch {
@@ -119,7 +120,7 @@ export class BatchDelivery {
       if (isJoined) throw error;
       this.logger.warn(
         `A batch of ${fresh.length} messages for ${batch.policy.consumer} failed and was rolled back; each of them is handled ` +
-          `on its own: ${error instanceof Error ? error.message : String(error)}`,
+          `on its own: ${thrownMessage(error)}`,
       );
       return new Map();
     } catch (error) {

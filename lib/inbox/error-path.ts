@@ -21,6 +21,7 @@ import { pauseAfter } from './pauses';
 import type { RegisteredHandler } from './registered-handler';
 import { ErrorReply, RPC_ERROR_HEADER } from './rpc-error-reply';
 import { ack, requeue, type Settlement } from './settlement';
+import { thrownDetails } from '../message/thrown-text';
 
 type Channel = Parameters<MessageErrorHandler>[0];
 type RawMessage = Parameters<MessageErrorHandler>[1];
@@ -250,7 +251,7 @@ function isClosedChannel(error: unknown): boolean {
 }
 
 function stackOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return thrownDetails(error);
 }
 
 function pause(abort: AbortSignal): Promise<void> {

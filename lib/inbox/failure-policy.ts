@@ -12,6 +12,7 @@ import { NackAnsweredError } from './nack-answered.error';
 import { pauseAfter, type Pauses } from './pauses';
 import { errorReply } from './rpc-error-reply';
 import { ack, reject, requeue, type Settlement } from './settlement';
+import { thrownMessage, thrownText } from '../message/thrown-text';
 
 /** A message is never delivered more than twice a second, whatever fails. Milliseconds. */
 const FIRST_PAUSE = 700;
@@ -88,7 +89,7 @@ export class FailurePolicy {
     if (keeping.kind === 'dead') {
       const { exchange, routingKey } = kept;
       const { attempts } = keeping;
-      const text = error instanceof Error ? error.message : String(error);
+      const text = thrownMessage(error);
       this.alarm.raise({ box: 'inbox', ...key, exchange, routingKey, attempts, error: text, cause: error });
     }
     return ack();
@@ -109,8 +110,8 @@ export class FailurePolicy {
     const what = `The ${describe(delivery)} failed and was rolled back; ${fate}`;
     // An answer was chosen by the handler, so there is no stack worth reading.
     if (error instanceof NackAnsweredError) this.logger.warn(`${what}: ${error.message}`);
-    else if (error instanceof Error) this.logger.error(`${what}: ${error.message}`, error.stack);
-    else this.logger.error(`${what}: ${String(error)}`);
+    else if (error instanceof Error) this.logger.error(`${what}: ${thrownMessage(error)}`, error.stack);
+    else this.logger.error(`${what}: ${thrownText(error)}`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { pauseAfter, type Pauses } from './pauses';
 import { ShuttingDownError } from '../transaction/shutting-down.error';
+import { thrownMessage } from '../message/thrown-text';
 
 /** Milliseconds: how long to wait before the second try, and at most. */
 const FIRST_PAUSE = 100;
@@ -26,7 +27,7 @@ export class Hold {
   async wait(error: unknown): Promise<void> {
     this.tries += 1;
     const pause = Math.round(pauseAfter(this.tries, FIRST_PAUSE, LONGEST_PAUSE));
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = thrownMessage(error);
     this.logger.warn(
       `Holding ${this.what}, next try in ${pause} ms; the database could not do its part: ${reason}`,
     );

@@ -2,6 +2,7 @@ import type { DataSource, EntitySchema, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
 import type { InboxKey, KeptMessage } from '../persistence/inbox-statements';
 import { ownTransaction } from '../transaction/own-work';
+import { thrownDetails } from '../message/thrown-text';
 
 /** P1's states of a row. Only a `seen` one may still be taken. */
 export type InboxStatus = 'seen' | 'open' | 'in_progress' | 'done' | 'dead';
@@ -86,7 +87,7 @@ export class InboxStore {
 
 /** What is written of an error: with its stack, where it has one. */
 export function errorText(error: unknown): string {
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const text = thrownDetails(error);
   // No database takes a NUL character in a text.
   return text.slice(0, MAX_ERROR_LENGTH).replaceAll('\0', '\\0');
 }

@@ -15,6 +15,7 @@ import { NotReachedError } from './not-reached.error';
 import type { Pauses } from './pauses';
 import { rawMessage } from './raw-message';
 import type { SuspectsLane } from './suspects-lane';
+import { thrownMessage, thrownText } from '../message/thrown-text';
 
 /** How a run ended. `lost`: the message was not ours any more, and nothing was done. */
 export type RunEnd = 'handled' | 'failed' | 'dead' | 'lost' | 'released';
@@ -52,6 +53,8 @@ export class KeptRun {
   private outcome: Outcome | undefined;
   /** Why there is no outcome although the interceptor was reached: the application stops. */
   private interruption: unknown;
+  /** A lost run of it has not been counted yet. */
+  private isSuspect: boolean;
 
   /** @param leave ends the renewal of the lease */
   constructor(
@@ -63,6 +66,7 @@ export class KeptRun {
     private readonly parts: KeptRunParts,
   ) {
     this.message = rawMessage(row);
+    this.isSuspect = row.suspect;
     this.delivery = {
       policy: handler.policy,
       message: this.message,
@@ -87,7 +91,7 @@ export class KeptRun {
         : await this.handle(this.row.attempts);
     } catch (error) {
       if (!(error instanceof ShuttingDownError)) {
-        this.logger.error(`The run of the ${this.name} failed: ${String(error)}`);
+        this.logger.error(`The run of the ${this.name} failed: ${thrownText(error)}`);
       }
       return this.release();
     } finally {
@@ -126,6 +130,8 @@ export class KeptRun {
     pauses.assertRunning();
     const attempts = await store.countSuspect(this.row, this.token);
     if (attempts === undefined) return 'lost';
+    // What comes now is not lost: where the application stops it is given back as any other.
+    this.isSuspect = false;
     if (attempts < this.handler.policy.maxAttempts) return this.handle(attempts);
     const error = new Error(
       `Given up after ${attempts} runs, the last without an outcome: the process may have died. Before that: ` +
@@ -159,7 +165,7 @@ export class KeptRun {
     } catch (error) {
       // What fails around after the commit changes nothing any more.
       if (this.outcome?.kind === 'handled' && !this.outcome.provisional) {
-        this.logger.debug(`The ${this.name} was handled, but then: ${String(error)}`);
+        this.logger.debug(`The ${this.name} was handled, but then: ${thrownText(error)}`);
         return undefined;
       }
       return { error: this.outcome?.kind === 'failed' ? this.outcome.error : error };
@@ -184,7 +190,7 @@ export class KeptRun {
     await this.delivery.claim?.leave();
     const isOurs = await this.insist(() => parts.store.fail({ key: row, token, ...run }));
     const fate = run.next === 'dead' ? 'it is dead' : `it is handled again in ${run.next} ms`;
-    const reason = run.error instanceof Error ? run.error.message : String(run.error);
+    const reason = thrownMessage(run.error);
     const stack = run.error instanceof Error ? run.error.stack : undefined;
     this.logger.error(
       `The ${this.name} failed ${run.attempts} times and was rolled back; ${isOurs ? fate : 'it has a new owner'}: ${reason}`,
@@ -203,7 +209,7 @@ export class KeptRun {
     const { row, token, parts } = this;
     try {
       await this.delivery.claim?.leave();
-      return (await parts.store.release(row, token, row.suspect)) ? 'released' : 'lost';
+      return (await parts.store.release(row, token, this.isSuspect)) ? 'released' : 'lost';
     } catch (error) {
       this.logger.warn(
         `The ${this.name} could not be given back, its lease has to run out: ${String(error)}`,

@@ -1,4 +1,5 @@
 /** What a requester gets when its request has failed, in the place of the reply. */
+import { thrownMessage } from '../message/thrown-text';
 export interface RpcErrorReply {
   readonly error: {
     /** The error's class, e.g. `QueryFailedError`. */
@@ -40,7 +41,7 @@ export class ErrorReply {
  */
 export function errorReply(error: unknown, convert?: (error: unknown) => unknown): ErrorReply {
   const name = error instanceof Error ? error.name : 'Error';
-  const message = error instanceof Error ? error.message : String(error);
+  const message = thrownMessage(error);
   const plain: RpcErrorReply = { error: { name, message } };
   try {
     return new ErrorReply(name, convert ? convert(error) : plain);

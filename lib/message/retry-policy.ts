@@ -3,6 +3,7 @@ import { backoffDelay, type BackoffFunction, DEFAULT_BACKOFF, type ResolvedBacko
 import { toMilliseconds } from './duration';
 import { decodeRetry, type MessageRetry } from './message-retry';
 import { NonRetryableError } from './non-retryable.error';
+import { thrownText } from './thrown-text';
 
 /** When a message that has failed is tried again. */
 export interface RetryPolicy {
@@ -49,7 +50,7 @@ export function createRetryPolicy(
     const last = told.get(about);
     if (last !== undefined && performance.now() - last < COMPLAINT_INTERVAL) return;
     told.set(about, performance.now());
-    logger?.error(`${about}: ${String(error)}`);
+    logger?.error(`${about}: ${thrownText(error)}`);
   };
 
   const mayRetry = (error: unknown): boolean => {

@@ -14,6 +14,7 @@ import { handlerRooms } from './handler-rooms';
 import { type DispatchCounts, noCounts } from './outbox-batch';
 import type { OutboxStore } from './outbox-store';
 import { WakeUp } from './wake-up';
+import { thrownDetails, thrownText } from '../message/thrown-text';
 
 export interface LocalLaneDependencies {
   readonly store: OutboxStore;
@@ -286,22 +287,22 @@ export class LocalLane {
       case 'interrupted':
         this.counts.released++;
         logger.debug?.(
-          `Message ${messageId} for the handler "${name}" is given back: ${String(outcome.error)}`,
+          `Message ${messageId} for the handler "${name}" is given back: ${thrownText(outcome.error)}`,
         );
         return { ...nothing, released: [seq] };
       case 'unavailable':
         this.counts.released++;
         pauses.begin(name, outcome.error.retryAfter);
-        logger.debug?.(`The handler "${name}" makes a pause: ${String(outcome.error)}`);
+        logger.debug?.(`The handler "${name}" makes a pause: ${thrownText(outcome.error)}`);
         return { ...nothing, released: [seq] };
       case 'failed': {
         const own = retry ?? options.retry;
         const next = outcome.permanent ? 'dead' : this.use.retry.next(attempts + 1, outcome.error, own);
         this.counts[next === 'dead' ? 'dead' : 'failed']++;
         const what = `Message ${messageId} for the handler "${name}"`;
-        if (next === 'dead') logger.error(`${what} is dead: ${String(outcome.error)}`);
-        else logger.warn(`${what} failed and is tried again later: ${String(outcome.error)}`);
-        return { ...nothing, failed: [{ seq, error: errorText(outcome.error), next }] };
+        if (next === 'dead') logger.error(`${what} is dead: ${thrownText(outcome.error)}`);
+        else logger.warn(`${what} failed and is tried again later: ${thrownText(outcome.error)}`);
+        return { ...nothing, failed: [{ seq, error: thrownDetails(outcome.error), next }] };
       }
     }
   }
@@ -343,8 +344,4 @@ export class LocalLane {
   private mayGoOn(): boolean {
     return !this.stopping && this.use.wanted();
   }
-}
-
-function errorText(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

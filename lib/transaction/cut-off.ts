@@ -5,6 +5,7 @@ import { within } from '../timing/within';
 import { HandlerTimeoutError } from './handler-timeout.error';
 import { runOutside } from './own-work';
 import { ShuttingDownError } from './shutting-down.error';
+import { thrownText } from '../message/thrown-text';
 
 /** Milliseconds to wait for a connection to cancel a statement with, when the pool is used up. */
 const CANCEL_PATIENCE = 1_000;
@@ -97,7 +98,7 @@ export class CutOff {
 
   private watchStraggler(running: Promise<unknown>, handler: string): void {
     running.catch((error: unknown) => {
-      this.logger.debug?.(`The handler ${handler} ended after it had been cut off: ${String(error)}`);
+      this.logger.debug?.(`The handler ${handler} ended after it had been cut off: ${thrownText(error)}`);
     });
   }
 }

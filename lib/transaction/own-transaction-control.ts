@@ -21,6 +21,9 @@ export interface OwnTransactionControl {
 
   rollback(runner: QueryRunner): Promise<void>;
 
+  /** Ends the statement that is running on `victim`, by means of `other`. */
+  cancel(victim: QueryRunner, other: QueryRunner): Promise<void>;
+
   /** Releases the runner and closes its connection. Never throws. */
   discard(runner: QueryRunner, reason: Error): Promise<void>;
 }

@@ -51,7 +51,7 @@ export async function ownTransaction<T>(
   fn: (runner: QueryRunner) => Promise<T>,
 ): Promise<T> {
   const control = controlOf(dataSource);
-  return patiently(dataSource, options.statementTimeout, async (runner, attempt) => {
+  return patiently(dataSource, options, async (runner, attempt) => {
     await connected(runner, attempt);
     return inOwnTransaction(runner, control, options, fn);
   });
@@ -59,7 +59,8 @@ export async function ownTransaction<T>(
 
 /**
  * As {@link ownTransaction}, for one statement that only reads: without BEGIN and COMMIT, which would be two of the three
- * statements of an idle poll. The server knows of no limit then; the connection is closed when no answer comes.
+ * statements of an idle poll. The server knows of no limit then; the statement is cancelled when no answer comes, and the connection closed where that
+ * does not help.
  *
  * @throws {DatabaseUnansweredError} after three times the statement timeout, the wait for a connection included
  */
@@ -69,7 +70,7 @@ export function ownRead<T>(
   fn: (runner: QueryRunner) => Promise<T>,
 ): Promise<T> {
   const control = controlOf(dataSource);
-  return patiently(dataSource, statementTimeout, async (runner, attempt) => {
+  return patiently(dataSource, { statementTimeout, isUnlimited: true }, async (runner, attempt) => {
     await connected(runner, attempt);
     let lost: ConnectionLostError | undefined;
     const stopWatching = await control.watch(runner, (cause) => (lost ??= new ConnectionLostError(cause)));
@@ -83,9 +84,18 @@ export function ownRead<T>(
   });
 }
 
+/** Milliseconds for cancelling what is given up. */
+const LAST_WORDS = 300;
+
+interface Patience {
+  readonly statementTimeout: number;
+  /** Whether the server does not know of the limit. */
+  readonly isUnlimited?: boolean;
+}
+
 async function patiently<T>(
   dataSource: DataSource,
-  statementTimeout: number,
+  { statementTimeout, isUnlimited = false }: Patience,
   fn: (runner: QueryRunner, attempt: Attempt) => Promise<T>,
 ): Promise<T> {
   const control = controlOf(dataSource);
@@ -96,12 +106,30 @@ async function patiently<T>(
     return fn(runner, attempt);
   });
   if (await within(patience, work)) return work;
-  work.catch(() => undefined);
+  const over = work.then(
+    () => undefined,
+    () => undefined,
+  );
   const error = new DatabaseUnansweredError(patience);
   attempt.abandoned = true;
   // One that is still waiting for its connection ends by itself when it gets it.
-  if (attempt.connected && attempt.runner) await control.discard(attempt.runner, error);
+  if (attempt.connected && attempt.runner) {
+    const { runner } = attempt;
+    // A server does not notice that the connection is closed while the statement waits for a lock: it would go on waiting, and
+    // each new try would leave one more connection there.
+    if (isUnlimited) await cancelOnServer(dataSource, runner);
+    if (!isUnlimited || !(await within(LAST_WORDS, over))) await control.discard(runner, error);
+  }
   throw error;
+}
+
+/** Best effort: the connection for it may not be had either. */
+async function cancelOnServer(dataSource: DataSource, victim: QueryRunner): Promise<void> {
+  const limits = { statementTimeout: LAST_WORDS, lockTimeout: LAST_WORDS };
+  const cancel = ownTransaction(dataSource, limits, (other) => controlOf(dataSource).cancel(victim, other));
+  await cancel.catch((error: unknown) => {
+    logger.debug(`A statement without an answer could not be cancelled: ${String(error)}`);
+  });
 }
 
 /** How far one transaction has come, for whoever loses patience with it. */

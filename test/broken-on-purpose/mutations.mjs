@@ -10,6 +10,38 @@
  */
 export const mutations = [
   {
+    guarantee: 'G11',
+    file: 'lib/message/thrown-text.ts',
+    replace: '    return inspected(thrown);',
+    with: '    return `${thrown}`;',
+    test: ['test/integration/outbox-local/running.spec.ts', '-t', 'without any text too'],
+    why: 'an object without a prototype that a handler throws keeps its message claimed for ever, or ends the process',
+  },
+  {
+    guarantee: 'G11',
+    file: 'lib/persistence/postgres/inbox-kept.ts',
+    replace: "name.replaceAll('\\0', '\\uFFFD')",
+    with: 'name',
+    test: ['test/integration/inbox-kept/deferred.spec.ts', '-t', 'NUL character'],
+    why: 'a message whose routing key has a NUL character is held for ever, with those that are stored together with it',
+  },
+  {
+    guarantee: 'G12',
+    file: 'lib/inbox/kept-run.ts',
+    replace: '    this.isSuspect = false;\n',
+    with: '',
+    test: ['test/integration/inbox-kept/limits.spec.ts', '-t', 'counted already'],
+    why: 'a few deployments use up the attempts of a message that was lost once',
+  },
+  {
+    guarantee: 'own work',
+    file: 'lib/transaction/own-work.ts',
+    replace: 'if (isUnlimited) await cancelOnServer(dataSource, runner);',
+    with: '',
+    test: ['test/integration/transaction/own-work.spec.ts', '-t', 'given up on the server too'],
+    why: 'while a table is rebuilt each poll leaves one more connection waiting on the server, until there is none for anybody',
+  },
+  {
     guarantee: 'G1',
     file: 'lib/transaction/joined-work.ts',
     replace: 'const active = transactions.resolve({ manager });',

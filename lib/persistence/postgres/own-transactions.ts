@@ -2,6 +2,7 @@ import { QueryRunnerAlreadyReleasedError, type QueryRunner } from 'typeorm';
 import type { OwnTransactionControl } from '../../transaction/own-transaction-control';
 import { TransactionAbortedError } from '../../transaction/transaction-aborted.error';
 import { discardRunner, PostgresTransactionGuard } from './transaction-status';
+import { cancelStatement } from './cancel-statement';
 
 interface PgClient {
   query(sql: string): Promise<{ command?: string }>;
@@ -35,6 +36,8 @@ export const postgresOwnTransactions: OwnTransactionControl = {
   async rollback(runner) {
     await send(runner, 'ROLLBACK');
   },
+
+  cancel: cancelStatement,
 
   discard: discardRunner,
 };

@@ -9,6 +9,7 @@ import type { Transactions } from '../../transaction/transactions';
 import { decodeLocalMessage } from './local-message';
 import { runInOutboxContext } from './outbox-handler-context';
 import type { HandlerRuns, RunOutcome, RunTerms } from './run-outcome';
+import { thrownText } from '../../message/thrown-text';
 
 /** Reruns at once after serialization failures and deadlocks, uncounted. */
 const MAX_CONFLICTS = 5;
@@ -101,7 +102,7 @@ export class TransactionalRuns implements HandlerRuns {
     } catch (error) {
       // Asked on the connection itself and not read from the error, of which the handler may have made its own.
       if (!controller.signal.aborted && (await isConnectionGone(runner, dialect)))
-        throw new ConnectionGone(String(error), { cause: error });
+        throw new ConnectionGone(thrownText(error), { cause: error });
       throw error;
     }
   }

@@ -74,4 +74,22 @@ describe('limits of what the inbox table takes and a process holds', () => {
     ]);
     expect(await setup.effectCount('hangs')).toBe(0);
   });
+
+  it('G12: a shutdown uses up nothing of a message whose lost run was counted already', async () => {
+    const queue = setup.broker.queue('suspect');
+    const idempotent = { processing: 'deferred' as const, consumer: 'suspect' };
+    // Claimed by a process that has died.
+    await setup.database.query(
+      `INSERT INTO inbox_message (consumer, message_id, status, available_at, claim_token, claimed_until, body)
+       VALUES ('suspect', 'suspect', 'in_progress', now(), gen_random_uuid(), now(),
+         convert_to('{"steps":["effect","gate never"]}', 'UTF8'))`,
+    );
+    for (let restarts = 0; restarts < 2; restarts++) {
+      const app = await setup.started('consumer-app', { queue, inbox: { pollInterval: 50 }, idempotent });
+      await app.waitFor('gate');
+      await app.request('close').catch(() => undefined);
+      await app.exited;
+      expect(await rowsOf('suspect')).toMatchObject([{ status: 'open', attempts: 1, claim_token: null }]);
+    }
+  });
 });

@@ -139,6 +139,26 @@ describe('messages for handlers that nobody has here', () => {
   });
 });
 
+describe('G11: whatever a handler throws', () => {
+  it.each(['save', 'outside'])('counts as a failure, without any text too (%s)', async (handler) => {
+    const odd = [
+      Object.assign(Object.create(null) as object, { odd: 1 }),
+      Object.assign(new Error(), { stack: ['odd'] }),
+      Symbol('odd'),
+    ];
+    script = ({ attempt }) => {
+      // eslint-disable-next-line @typescript-eslint/only-throw-error -- what is tested
+      throw odd[attempt - 1];
+    };
+    const app = await setup.start({ providers: [Handlers], outbox: { maxAttempts: 3 } });
+    await app.enqueue(handler, { name: 'a' });
+    await waitFor('it to be dead', async () => (await setup.rows())[0]?.status === 'dead');
+    expect(attempts).toEqual([1, 2, 3]);
+    expect(await setup.rows()).toMatchObject([{ attempts: 3, claim_token: null, last_error: 'Symbol(odd)' }]);
+    expect(await setup.effects()).toEqual([]);
+  });
+});
+
 describe('how many run at once', () => {
   it('of one handler as many as its concurrency says', async () => {
     script = untilAtOnce(2);

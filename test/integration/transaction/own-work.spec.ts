@@ -1,5 +1,5 @@
-import { QueryFailedError, type QueryRunner } from 'typeorm';
-import { ownTransaction, runOutside } from '../../../lib/transaction/own-work';
+import { DataSource, QueryFailedError, type QueryRunner } from 'typeorm';
+import { ownRead, ownTransaction, runOutside } from '../../../lib/transaction/own-work';
 import { DatabaseUnansweredError } from '../../../lib/transaction/unanswered.error';
 import { Transactions } from '../../../lib/transaction/transactions';
 import { UnsupportedDatabaseError } from '../../../lib/persistence/unsupported-database.error';
@@ -153,6 +153,36 @@ describe("the module's own work", () => {
     // The pool has two: both can be had, and so can the lock.
     const lock = () => own((runner) => runner.query('SELECT pg_advisory_xact_lock(4711), pg_sleep(0.05)'));
     await Promise.all([lock(), lock()]);
+  });
+
+  it('a read that waits for a lock is given up on the server too, and its connection can be used again', async () => {
+    await bench.database.query('CREATE TABLE rebuilt (id int)');
+    const rebuild = signal();
+    const locked = signal();
+    const rebuilding = bench.dataSource.transaction(async (manager) => {
+      await manager.query('LOCK TABLE rebuilt IN ACCESS EXCLUSIVE MODE');
+      locked.give();
+      await rebuild.promise;
+    });
+    await locked.promise;
+    const other = await new DataSource({
+      type: 'postgres',
+      url: bench.database.url,
+      poolSize: 2,
+    }).initialize();
+    const read = () =>
+      ownRead(other, { statementTimeout: 100 }, (runner) => runner.query('SELECT * FROM rebuilt'));
+    for (let tries = 0; tries < 5; tries++) await expect(read()).rejects.toThrow(DatabaseUnansweredError);
+    await waitFor('nobody to wait for the lock', async () => {
+      const waiting = await bench.database.query(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+      );
+      return waiting.length === 0;
+    });
+    rebuild.give();
+    await rebuilding;
+    expect(await read()).toEqual([]);
+    await other.destroy();
   });
 
   it('a process that is paused in the middle of one keeps nobody waiting: the server ends it', async () => {
