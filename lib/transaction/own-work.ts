@@ -103,7 +103,7 @@ async function patiently<T>(
   const attempt: Attempt = { connected: false, abandoned: false };
   const work = runOutside(dataSource, (runner) => {
     attempt.runner = runner;
-    return fn(runner, attempt);
+    return fn(runner, attempt).finally(() => attempt.cancelling);
   });
   if (await within(patience, work)) return work;
   const over = work.then(
@@ -117,7 +117,7 @@ async function patiently<T>(
     const { runner } = attempt;
     // A server does not notice that the connection is closed while the statement waits for a lock: it would go on waiting, and
     // each new try would leave one more connection there.
-    if (isUnlimited) await cancelOnServer(dataSource, runner);
+    if (isUnlimited) await (attempt.cancelling = cancelOnServer(dataSource, runner));
     if (!isUnlimited || !(await within(LAST_WORDS, over))) await control.discard(runner, error);
   }
   throw error;
@@ -126,7 +126,10 @@ async function patiently<T>(
 /** Best effort: the connection for it may not be had either. */
 async function cancelOnServer(dataSource: DataSource, victim: QueryRunner): Promise<void> {
   const limits = { statementTimeout: LAST_WORDS, lockTimeout: LAST_WORDS };
-  const cancel = ownTransaction(dataSource, limits, (other) => controlOf(dataSource).cancel(victim, other));
+  const cancel = ownTransaction(dataSource, limits, async (other) => {
+    // It may be somebody else's by now.
+    if (!victim.isReleased) await controlOf(dataSource).cancel(victim, other);
+  });
   await cancel.catch((error: unknown) => {
     logger.debug(`A statement without an answer could not be cancelled: ${String(error)}`);
   });
@@ -137,6 +140,8 @@ interface Attempt {
   runner?: QueryRunner;
   connected: boolean;
   abandoned: boolean;
+  /** Until it is over the connection must not become somebody else's, whose statement would be cancelled instead. */
+  cancelling?: Promise<void>;
 }
 
 /** Without a connection there is nothing to roll back either. */

@@ -18,14 +18,6 @@ export const mutations = [
     why: 'an object without a prototype that a handler throws keeps its message claimed for ever, or ends the process',
   },
   {
-    guarantee: 'G11',
-    file: 'lib/persistence/postgres/inbox-kept.ts',
-    replace: "name.replaceAll('\\0', '\\uFFFD')",
-    with: 'name',
-    test: ['test/integration/inbox-kept/deferred.spec.ts', '-t', 'NUL character'],
-    why: 'a message whose routing key has a NUL character is held for ever, with those that are stored together with it',
-  },
-  {
     guarantee: 'G12',
     file: 'lib/inbox/kept-run.ts',
     replace: '    this.isSuspect = false;\n',
@@ -36,7 +28,7 @@ export const mutations = [
   {
     guarantee: 'own work',
     file: 'lib/transaction/own-work.ts',
-    replace: 'if (isUnlimited) await cancelOnServer(dataSource, runner);',
+    replace: 'if (isUnlimited) await (attempt.cancelling = cancelOnServer(dataSource, runner));',
     with: '',
     test: ['test/integration/transaction/own-work.spec.ts', '-t', 'given up on the server too'],
     why: 'while a table is rebuilt each poll leaves one more connection waiting on the server, until there is none for anybody',
@@ -610,7 +602,7 @@ export const mutations = [
   {
     guarantee: 'G12',
     file: 'lib/inbox/kept-run.ts',
-    replace: 'return (await parts.store.release(row, token, row.suspect)) ?',
+    replace: 'return (await parts.store.release(row, token, this.isSuspect)) ?',
     with: 'return row && (await Promise.resolve(false)) ?',
     test: ['test/integration/inbox-kept/limits.spec.ts', '-t', 'G12'],
     why: 'what waits in a process that stops is handled only when its lease has run out',

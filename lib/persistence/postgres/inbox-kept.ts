@@ -26,14 +26,11 @@ const COPY = [
   .map((column) => `{${column}} = coalesce(excluded.{${column}}, i.{${column}})`)
   .join(', ');
 
-/** AMQP names may have a U+0000, which no text column takes. As amqplib reads what is not UTF-8. */
-const text = (name: string): string => name.replaceAll('\0', '\uFFFD');
-
 const parametersOf = (message: KeptMessage): unknown[] => [
   message.consumer,
   message.messageId,
-  text(message.exchange),
-  text(message.routingKey),
+  message.exchange,
+  message.routingKey,
   message.redelivered,
   message.body,
   message.headers,

@@ -68,18 +68,6 @@ describe("processing: 'deferred'", () => {
     expect((await setup.rows('no-text'))[0]?.last_error).toContain("asked: 'to fail'");
   });
 
-  it('G11: a routing key with a NUL character is kept with its message, and handled', async () => {
-    const exchange = await setup.broker.assertExchange('nul', 'topic');
-    await setup.broker.bind(queue, exchange, '#');
-    await setup.broker.publish(exchange, 'a\0b', { steps: ['effect', 'fail 1'] }, { messageId: 'nul' });
-    await ends('nul', 'done');
-    expect(await setup.effectCount('nul')).toBe(1);
-    const [row] = await setup.database.query(
-      "SELECT routing_key FROM inbox_message WHERE message_id = 'nul'",
-    );
-    expect(row).toEqual({ routing_key: 'a\uFFFDb' });
-  });
-
   it('a rejected copy in the dead letters of an earlier version is stored and handled', async () => {
     // Counted by a process that handled inline: the row is there, and nobody has handled the message.
     await setup.database.query(
