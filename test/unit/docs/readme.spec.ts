@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { resolveIdempotentOptions } from '../../../lib/inbox/idempotent.options';
 import { resolveOptions } from '../../../lib/inbox-outbox.options';
 
@@ -17,7 +18,7 @@ function namesBelow(heading: string): string[] {
   });
 }
 
-describe('README', () => {
+describe('README and the other pages', () => {
   it('has all options of the module in its table, and no others', () => {
     const { outbox, inbox, ...common } = resolveOptions();
     const options = [
@@ -37,12 +38,15 @@ describe('README', () => {
     expect(namesBelow('Consuming').sort()).toEqual(options.sort());
   });
 
-  it.each(['README.md', 'CONTRIBUTING.md'])('%s: every page that it links to exists', (file) => {
-    const links = [...readFileSync(file, 'utf8').matchAll(/\]\((?!http|#)([^)#]+)/g)].map(
-      ([, path]) => path!,
-    );
-    expect(links.filter((path) => !existsSync(path))).toEqual([]);
-  });
+  const pages = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'bench/README.md'];
+  it.each([...pages, ...readdirSync('docs').map((name) => `docs/${name}`)])(
+    '%s: every page that it links to exists',
+    (file) => {
+      const links = [...readFileSync(file, 'utf8').matchAll(/\]\((?!http|#)([^)#]+)/g)];
+      const missing = links.filter(([, path]) => !existsSync(join(dirname(file), path!)));
+      expect(missing.map(([, path]) => path)).toEqual([]);
+    },
+  );
 });
 
 function errorOf(call: () => unknown): string {
