@@ -77,7 +77,11 @@ export class OutboxSignals {
     if (this.closing || this.connection || this.opening || this.pause) return;
     this.opening = this.open()
       .catch((error: unknown) => this.failed(error))
-      .finally(() => (this.opening = undefined));
+      .finally(() => {
+        this.opening = undefined;
+        // Lost while it waited for its first signal to itself, and the pause after that has ended meanwhile.
+        if (!this.connection && (this.use.onSignal || this.wanted)) this.connect();
+      });
   }
 
   private async open(): Promise<void> {

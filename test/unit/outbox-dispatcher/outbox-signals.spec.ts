@@ -4,6 +4,8 @@ import type { SignalConnection, SignalEvents } from '../../../lib/persistence/si
 class FakeConnection implements SignalConnection {
   sent = 0;
   listens = 0;
+  /** Takes the place of the answer to `listen()`. */
+  static answer: Promise<boolean> | undefined;
   closed = false;
   constructor(
     private readonly server: FakeServer,
@@ -16,7 +18,7 @@ class FakeConnection implements SignalConnection {
   };
   listen = () => {
     this.listens++;
-    return Promise.resolve(this.server.returns);
+    return FakeConnection.answer ?? Promise.resolve(this.server.returns);
   };
   close = () => {
     this.closed = true;
@@ -67,6 +69,17 @@ describe('OutboxSignals', () => {
     return signals;
   }
   const pass = (milliseconds: number) => jest.advanceTimersByTimeAsync(milliseconds);
+
+  it('one that is lost while its first signal is under way is opened again, when nobody publishes here too', async () => {
+    FakeConnection.answer = new Promise((resolve) => setTimeout(() => resolve(false), 10_000));
+    const signals = create();
+    await pass(0);
+    server.connections[0]?.events.onLost(new Error('cut'));
+    FakeConnection.answer = undefined;
+    await pass(11_000);
+    expect(server.connections).toHaveLength(2);
+    expect(signals.arrive).toBe(true);
+  });
 
   it('sends the first signal at once and then one in 20 ms, the last included', async () => {
     const signals = create({ listening: false });
