@@ -118,7 +118,15 @@ export class Inbox {
       store: kept,
       running: shared.running,
       gate,
-      run: { ...shared, store: kept, handling, transaction, alarm, runs: this.runs },
+      run: {
+        ...shared,
+        store: kept,
+        handling,
+        transaction,
+        alarm,
+        runs: this.runs,
+        notify: (delay) => this.processor.notify(delay),
+      },
       pollInterval: options.pollInterval,
       lease: options.lease,
     });

@@ -27,6 +27,8 @@ export interface KeptRunParts {
   readonly transaction: Pick<InboxTransaction, 'isTransient'>;
   readonly lane: SuspectsLane;
   readonly pauses: Pauses;
+  /** Called after a commit, with the milliseconds until the message is due again. */
+  readonly notify: (delay: number) => void;
   readonly alarm: Pick<DeadLetterAlarm, 'raise'>;
   /** Runs by their message, so that the interceptor finds the one that it is called for. */
   readonly runs: WeakMap<object, KeptRun>;
@@ -40,7 +42,7 @@ const BLAMELESS_PAUSE = 1_000;
  *
  * 1. A suspect, which somebody has claimed and never brought back, enters the suspects' lane; when its turn comes that lost run
  *    is counted, in a commit of its own. Over the limit: dead.
- * 2. Rebuild the message, decode it and run the handler's pipeline. The guards come first, as for a delivery.
+ * 2. Rebuild the message (a row that was damaged by hand is dead at once), decode it and run the handler's pipeline. The guards come first, as for a delivery.
  * 3. In our interceptor: end the renewal of the lease; begin; *take first*, under the token (step 8). From here on the row
  *    lock is the lease. The handler; commit. No row: somebody else has it, or had it; nothing was done.
  * 4. Failed: open again with its next date, or dead, under the token (step 9). A failure of the database uses up nothing.
@@ -50,6 +52,8 @@ export class KeptRun {
   private readonly logger = new Logger('Inbox');
   private readonly delivery: Omit<IdentifiedDelivery, 'handle'>;
   private readonly message: InboundMessage;
+  /** Why the message cannot be read; the handler is not called then. */
+  private damage: unknown;
   private outcome: Outcome | undefined;
   /** Why there is no outcome although the interceptor was reached: the application stops. */
   private interruption: unknown;
@@ -65,7 +69,7 @@ export class KeptRun {
     private readonly abort: AbortSignal,
     private readonly parts: KeptRunParts,
   ) {
-    this.message = rawMessage(row);
+    this.message = this.read(row);
     this.isSuspect = row.suspect;
     this.delivery = {
       policy: handler.policy,
@@ -76,6 +80,15 @@ export class KeptRun {
       attempt: row.attempts + (row.suspect ? 2 : 1),
       claim: { token, leave },
     };
+  }
+
+  private read(row: ClaimedInboxMessage): InboundMessage {
+    try {
+      return rawMessage(row);
+    } catch (error) {
+      this.damage = error;
+      return rawMessage({ ...row, headers: null, properties: null });
+    }
   }
 
   /**
@@ -159,6 +172,7 @@ export class KeptRun {
 
   /** @returns what went wrong */
   private async invoke(): Promise<{ readonly error: unknown } | undefined> {
+    if (this.damage) return { error: this.damage };
     this.parts.runs.set(this.message, this);
     try {
       await this.handler.invoke(this.handler.decode(this.message), this.message);
@@ -197,7 +211,10 @@ export class KeptRun {
       stack,
     );
     if (!isOurs) return 'lost';
-    if (run.next !== 'dead') return 'failed';
+    if (run.next !== 'dead') {
+      parts.notify(run.next);
+      return 'failed';
+    }
     const { consumer, messageId, exchange, routingKey } = row;
     const message = { consumer, messageId, exchange, routingKey };
     parts.alarm.raise({ box: 'inbox', ...message, attempts: run.attempts, error: reason, cause: run.error });

@@ -1,4 +1,4 @@
-import { decodeTable } from '../message/amqp-codec';
+import { readTable } from '../message/stored-message';
 import type { ClaimedInboxMessage } from '../persistence/inbox-message';
 import type { InboundMessage } from './inbound-message';
 import { takeRawFields } from './raw-fields';
@@ -24,9 +24,12 @@ const NO_PROPERTIES = {
 /**
  * The message as amqplib gave it when it was delivered. `redelivered` is true when it was so then, and for each run after the
  * first. It came through no channel, so it has no delivery tag that could be acked.
+ *
+ * @throws {DamagedMessageError} for a row that was changed by hand
  */
 export function rawMessage(row: ClaimedInboxMessage): InboundMessage {
-  const { properties, fields } = takeRawFields(decodeTable(row.properties) ?? {});
+  const { properties, fields } = takeRawFields(readTable('properties', row.properties) ?? {});
+  const headers = readTable('headers', row.headers);
   return {
     content: row.body,
     fields: {
@@ -37,6 +40,6 @@ export function rawMessage(row: ClaimedInboxMessage): InboundMessage {
       routingKey: row.routingKey,
       ...fields,
     } as InboundMessage['fields'],
-    properties: { ...NO_PROPERTIES, ...properties, headers: decodeTable(row.headers) },
+    properties: { ...NO_PROPERTIES, ...properties, headers },
   };
 }

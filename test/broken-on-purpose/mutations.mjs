@@ -680,4 +680,20 @@ export const mutations = [
     test: ['test/integration/inbox/rates.spec.ts', '-t', "onFailure 'reject'"],
     why: 'what its dead-letter exchange brings back at once spins at full speed',
   },
+  {
+    guarantee: 'G11',
+    file: 'lib/inbox/kept-run.ts',
+    replace: 'this.message = this.read(row);',
+    with: 'this.message = row.seq ? rawMessage(row) : this.read(row);',
+    test: ['test/integration/inbox-kept/field-cases.spec.ts', '-t', 'damaged by hand'],
+    why: 'a damaged row of the inbox ends each process that claims it, and nothing else is handled',
+  },
+  {
+    guarantee: 'wake-up',
+    file: 'lib/inbox/message-keeper.ts',
+    replace: 'if (stored.size > 0) this.notify(0);',
+    with: '',
+    test: ['test/integration/inbox-kept/field-cases.spec.ts', '-t', 'woken at once after a commit'],
+    why: 'what is stored waits for the next poll',
+  },
 ];

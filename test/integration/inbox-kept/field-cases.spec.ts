@@ -110,4 +110,33 @@ describe('kept messages in the field', () => {
     await waitFor('the cleaner', async () => (await setup.rows('old')).length === 0);
     expect(await setup.rows('young')).toHaveLength(1);
   });
+
+  it('G11: a row that was damaged by hand is dead, with the column in its error, and the others are handled', async () => {
+    await setup.database.query(
+      `INSERT INTO inbox_message (consumer, message_id, status, available_at, headers, properties, body) VALUES
+         ('damaged', 'headers', 'open', now(), '{broken', NULL, '{}'), ('damaged', 'properties', 'open', now(), NULL, '[1]', '{}'),
+         ('damaged', 'good', 'open', now(), NULL, NULL, '{"steps":["effect"]}')`,
+    );
+    const queue = setup.broker.queue('damaged');
+    const idempotent = { processing: 'deferred' as const, consumer: 'damaged' };
+    const app = await setup.started('consumer-app', { queue, inbox, idempotent });
+    await waitFor('the good one', async () => (await setup.status('good')) === 'done');
+    for (const column of ['headers', 'properties']) {
+      await waitFor(`${column} to be dead`, async () => (await setup.status(column)) === 'dead');
+      expect((await setup.rows(column))[0]?.last_error).toContain(`The column "${column}" cannot be read`);
+    }
+    await app.request('noop');
+  });
+
+  it('woken at once after a commit, however rarely the table is polled: what is stored, and what is due again', async () => {
+    const queue = setup.broker.queue('woken');
+    const settings = { queue, inbox: { ...inbox, pollInterval: 600_000 }, idempotent: { consumer: 'woken' } };
+    await setup.started('consumer-app', {
+      ...settings,
+      idempotent: { ...settings.idempotent, processing: 'deferred' },
+    });
+    await setup.broker.sendToQueue(queue, { steps: ['effect', 'fail 1'] }, { messageId: 'woken' });
+    await waitFor('it to be done', async () => (await setup.status('woken')) === 'done');
+    expect(await setup.effectCount('woken')).toBe(1);
+  });
 });
