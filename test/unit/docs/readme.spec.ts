@@ -38,6 +38,11 @@ describe('README and the other pages', () => {
     expect(namesBelow('Consuming').sort()).toEqual(options.sort());
   });
 
+  it('lists every page of docs/', () => {
+    const unlisted = readdirSync('docs').filter((name) => !readme.includes(`](docs/${name})`));
+    expect(unlisted).toEqual([]);
+  });
+
   const pages = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'bench/README.md'];
   it.each([...pages, ...readdirSync('docs').map((name) => `docs/${name}`)])(
     '%s: every page that it links to exists',
