@@ -106,8 +106,8 @@ describe("processing: 'deferred'", () => {
       const name = isolationLevel.toLowerCase().replace(' ', '-');
       const other = setup.broker.queue(name);
       const options = {
-        // Two at once, two that wait and are renewed; each takes three leases.
-        inbox: { ...inbox, lease: 200, pollInterval: 50, maxConcurrentHandlers: 2 },
+        // Two at once, two that wait and are renewed; each takes two and a half leases.
+        inbox: { ...inbox, lease: 600, pollInterval: 50, maxConcurrentHandlers: 2 },
         idempotent: { ...deferred, isolationLevel, consumer: name },
       };
       const apps = [
@@ -115,7 +115,7 @@ describe("processing: 'deferred'", () => {
         await setup.started('consumer-app', { queue: other, ...options, poolSize: 6 }),
       ];
       for (let n = 0; n < 8; n++) {
-        const steps = ['effect', 'sql SELECT pg_sleep(0.6)'];
+        const steps = ['effect', 'sql SELECT pg_sleep(1.5)'];
         await setup.broker.sendToQueue(other, { steps }, { messageId: `${name}-${n}` });
       }
       const rows = async () => (await setup.rows()).filter(({ consumer }) => consumer === name);
