@@ -26,11 +26,8 @@ import {
   type ASYNC_OPTIONS_TYPE,
   type OPTIONS_TYPE,
 } from './inbox-outbox.module-definition';
-import {
-  resolveOptions,
-  type InboxOutboxModuleExtras,
-  type InboxOutboxModuleOptions,
-} from './inbox-outbox.options';
+import { type InboxOutboxModuleExtras, type InboxOutboxModuleOptions } from './inbox-outbox.options';
+import { resolveOptions } from './resolved-options';
 import {
   DEFAULT_DATA_SOURCE,
   getInboxToken,

@@ -8,7 +8,7 @@ import { InboxCleaner } from './inbox/inbox-cleaner';
 import type { InboxProcessor } from './inbox/inbox-processor';
 import type { InboxService } from './inbox/inbox.service';
 import type { Inboxes } from './inbox/inboxes';
-import type { ResolvedOptions } from './inbox-outbox.options';
+import type { ResolvedOptions } from './resolved-options';
 import { DEFAULT_DATA_SOURCE } from './injection-tokens';
 import { LockService } from './locking/lock.service';
 import { LockStore } from './locking/lock-store';

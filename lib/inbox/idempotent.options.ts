@@ -1,13 +1,5 @@
-import {
-  ON_DUPLICATE,
-  ON_FAILURE,
-  ON_MISSING_ID,
-  PROCESSING,
-  type OnDuplicate,
-  type OnFailure,
-  type OnMissingId,
-  type Processing,
-} from '../inbox-outbox.options';
+import { type OnDuplicate, type OnFailure, type OnMissingId, type Processing } from '../inbox-outbox.options';
+import { ON_DUPLICATE, ON_FAILURE, ON_MISSING_ID, PROCESSING } from '../resolved-options';
 import { checkBackoff, type BackoffOptions, type ResolvedBackoffOptions } from '../message/backoff';
 import type { Duration } from '../message/duration';
 import { InvalidOptionError } from '../message/invalid-option.error';

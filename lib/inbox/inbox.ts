@@ -1,7 +1,8 @@
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
-import type { OnFailure, Processing, ResolvedInboxOptions } from '../inbox-outbox.options';
+import type { OnFailure, Processing } from '../inbox-outbox.options';
+import type { ResolvedInboxOptions } from '../resolved-options';
 import type { Dialect } from '../persistence/dialect';
 import type { InboxOutboxTables } from '../persistence/tables';
 import { ConcurrencyGate } from '../transaction/concurrency-gate';

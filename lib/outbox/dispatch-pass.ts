@@ -2,7 +2,7 @@ import type { LoggerService } from '@nestjs/common';
 import { Claim } from '../claiming/claim';
 import { InFlightWindow } from '../claiming/in-flight-window';
 import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
-import type { ResolvedOutboxOptions } from '../inbox-outbox.options';
+import type { ResolvedOutboxOptions } from '../resolved-options';
 import type { HeldLock } from '../locking/held-lock';
 import type { Leader } from '../locking/leader';
 import type { ClaimedMessage } from '../persistence/outbox-statements';

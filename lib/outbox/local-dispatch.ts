@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
-import type { ResolvedOutboxOptions } from '../inbox-outbox.options';
+import type { ResolvedOutboxOptions } from '../resolved-options';
 import { createRetryPolicy } from '../message/retry-policy';
 import { guardedLogger } from '../scheduling/guarded-logger';
 import { ConcurrencyGate } from '../transaction/concurrency-gate';

@@ -1,7 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import type { DeadLetterAlarm } from '../dead-letters/dead-letter-alarm';
-import type { ResolvedOutboxOptions } from '../inbox-outbox.options';
+import type { ResolvedOutboxOptions } from '../resolved-options';
 import { Leader } from '../locking/leader';
 import { LockStore } from '../locking/lock-store';
 import { createRetryPolicy, type RetryPolicy } from '../message/retry-policy';

@@ -11,7 +11,7 @@ import {
   OutboxService,
   Transactions,
 } from '../../../lib';
-import { resolveOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 import { openTestBroker, type TestBroker } from '../../support/test-broker';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
 import { waitFor } from '../../support/wait-for';

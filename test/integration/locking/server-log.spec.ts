@@ -1,6 +1,6 @@
 import type { AmqpConnection } from '@golevelup/nestjs-rabbitmq';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { resolveOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 import { LockService } from '../../../lib/locking/lock.service';
 import { LockStore } from '../../../lib/locking/lock-store';
 import { OutboxDispatcher } from '../../../lib/outbox/outbox-dispatcher';

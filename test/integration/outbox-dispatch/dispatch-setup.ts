@@ -1,6 +1,7 @@
 import { AmqpConnection } from '@golevelup/nestjs-rabbitmq';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { type OutboxOptions, resolveOptions } from '../../../lib/inbox-outbox.options';
+import { type OutboxOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 import { OutboxDispatcher, type OutboxDispatcherDependencies } from '../../../lib/outbox/outbox-dispatcher';
 import { RabbitMqTransport } from '../../../lib/transport/rabbitmq/rabbitmq-transport';
 import { openTestBroker, type TestBroker } from '../../support/test-broker';

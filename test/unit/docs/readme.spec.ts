@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { resolveIdempotentOptions } from '../../../lib/inbox/idempotent.options';
-import { resolveOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 
 const readme = readFileSync('README.md', 'utf8');
 

@@ -16,7 +16,7 @@ import type { IdempotentOptions } from '../../../lib/inbox/idempotent.options';
 import type { Inbox } from '../../../lib/inbox/inbox';
 import { Inbox as RealInbox } from '../../../lib/inbox/inbox';
 import { Inboxes } from '../../../lib/inbox/inboxes';
-import { resolveOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 
 const subscribe = (queue = 'q') => RabbitSubscribe({ queue, queueOptions: { deadLetterExchange: 'dlx' } });
 

@@ -1,7 +1,8 @@
 import { DEFAULT_BACKOFF } from '../../../lib/message/backoff';
 import { InvalidOptionError } from '../../../lib/message/invalid-option.error';
 import { retryHorizon } from '../../../lib/message/retention';
-import { resolveOptions, type InboxOptions } from '../../../lib/inbox-outbox.options';
+import { type InboxOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 
 describe('how long handled messages are remembered', () => {
   const inbox = (options: InboxOptions) => () => resolveOptions({ inbox: options });

@@ -1,6 +1,7 @@
 import { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
-import { type OutboxOptions, resolveOptions } from '../../../lib/inbox-outbox.options';
+import { type OutboxOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 import { NonRetryableError } from '../../../lib/message/non-retryable.error';
 import { OutboxDispatcher } from '../../../lib/outbox/outbox-dispatcher';
 import type { SendOutcome } from '../../../lib/transport/transport';

@@ -1,6 +1,6 @@
 import { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
-import { resolveOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 import { OutboxDispatcher } from '../../../lib/outbox/outbox-dispatcher';
 import { FakeDatabase, FakeTransport } from './fake-ports';
 

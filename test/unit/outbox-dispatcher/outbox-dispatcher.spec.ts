@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
-import { type OutboxOptions, resolveOptions } from '../../../lib/inbox-outbox.options';
+import { type OutboxOptions } from '../../../lib/inbox-outbox.options';
+import { resolveOptions } from '../../../lib/resolved-options';
 import { OutboxDispatcher } from '../../../lib/outbox/outbox-dispatcher';
 import { FakeDatabase, FakeTransport } from './fake-ports';
 
