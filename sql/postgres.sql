@@ -46,7 +46,7 @@ CREATE INDEX "outbox_message_ready_key" ON "outbox_message" ("seq")
 CREATE INDEX "outbox_message_local" ON "outbox_message" ("routing_key", "seq")
   WHERE "status" = 'ready' AND "transport" = 'local';
 
-CREATE INDEX "outbox_message_local_key" ON "outbox_message" ("routing_key", "ordering_key", "seq")
+CREATE INDEX "outbox_message_local_key" ON "outbox_message" ("routing_key", "seq")
   WHERE "status" = 'ready' AND "transport" = 'local' AND "ordering_key" IS NOT NULL;
 
 CREATE INDEX "outbox_message_scheduled" ON "outbox_message" ("available_at")

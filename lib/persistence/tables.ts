@@ -158,7 +158,7 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
         },
         {
           name: `${outboxTable}_local_key`,
-          columns: ['routing_key', 'ordering_key', 'seq'],
+          columns: ['routing_key', 'seq'],
           where: "status = 'ready' AND transport = 'local' AND ordering_key IS NOT NULL",
         },
         { name: `${outboxTable}_scheduled`, columns: ['available_at'], where: "status = 'scheduled'" },

@@ -23,6 +23,9 @@ const anyDueSql = (sql: SqlTemplate): string =>
     false
   ) AS due`);
 
+/** Rows of a handler in which the first of each key are looked for. */
+const WINDOW = 500;
+
 /** Whether a key is stopped by a dead message of the same handler. */
 const notHalted = `
             AND NOT EXISTS (
@@ -37,10 +40,12 @@ const notHalted = `
  *
  * 1. `busy`: keys with a claimed message, whether or not the lease has run out, or with one that waits for its retry. A row
  *    that *is* the claimed one of its key may be claimed again: its claimer has died.
- * 2. Otherwise the first of its key only, and only while nothing of the key is busy. So there is one claimed message of a key
- *    at most, and what follows a row that could not be locked is not picked either.
- * 3. `locked`: locked while they are picked, so that rows under a running handler do not count towards the limit. They would
- *    hide everything behind them.
+ * 2. `heads`: otherwise the first of its key only, and only while nothing of the key is busy. So there is one claimed message
+ *    of a key at most, and what follows a row that could not be locked is not picked either. The first of each key are looked
+ *    for among the first rows of the handler, `WINDOW` of them: a key with a long backlog fills them alone, is then busy, and
+ *    lets the next claim see the others.
+ * 3. `free`: those without a key, locked while they are picked, so that rows under a running handler do not count towards the
+ *    limit. They would hide everything behind them.
  *
  * Parameters: $1 token, $2 lease in milliseconds, $3 how many, $4 names of handlers, $5 how many of each.
  */
@@ -51,26 +56,38 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
     WHERE o.{ordering_key} IS NOT NULL AND o.{status} IN ('ready', 'scheduled')
       AND (o.{holds_key} OR o.{attempts} > 0)
       AND (o.{claim_token} IS NOT NULL OR o.{status} = 'scheduled') AND o.{transport} = 'local'
-  ), locked AS MATERIALIZED (
-    SELECT found.seq FROM unnest($4::text[], $5::int[]) AS h (name, room)
+  ), heads AS MATERIALIZED (
+    SELECT min(found.seq) AS seq FROM unnest($4::text[]) AS h (name)
+      CROSS JOIN LATERAL (
+        SELECT o.{seq} AS seq, o.{ordering_key} AS key FROM {} AS o
+        WHERE ${waiting('o')} AND o.{routing_key} = h.name AND o.{ordering_key} IS NOT NULL AND o.{claim_token} IS NULL
+          AND (o.{routing_key}, o.{ordering_key}) NOT IN (SELECT name, key FROM busy)${haltOnDead ? notHalted : ''}
+        ORDER BY o.{seq} LIMIT ${WINDOW}
+      ) AS found
+    GROUP BY h.name, found.key
+  ), keyed AS MATERIALIZED (
+    SELECT o.{seq} AS seq, o.{routing_key} AS name FROM {} AS o
+    WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM heads)) AND o.{status} = 'ready' AND o.{claim_token} IS NULL
+    FOR UPDATE OF o SKIP LOCKED
+  ), free AS MATERIALIZED (
+    SELECT found.seq, h.name FROM unnest($4::text[], $5::int[]) AS h (name, room)
       CROSS JOIN LATERAL (
         SELECT o.{seq} AS seq FROM {} AS o
         WHERE ${waiting('o')} AND o.{routing_key} = h.name
-          AND (o.{ordering_key} IS NULL OR o.{claim_token} IS NOT NULL OR (
-            (o.{routing_key}, o.{ordering_key}) NOT IN (SELECT name, key FROM busy)
-            AND NOT EXISTS (
-              SELECT 1 FROM {} AS e
-              WHERE e.{status} = 'ready' AND e.{transport} = 'local' AND e.{ordering_key} IS NOT NULL
-                AND e.{routing_key} = o.{routing_key} AND e.{ordering_key} = o.{ordering_key} AND e.{seq} < o.{seq}
-            )${haltOnDead ? notHalted : ''}
-          ))
+          AND (o.{ordering_key} IS NULL OR o.{claim_token} IS NOT NULL)
         ORDER BY o.{seq} LIMIT h.room FOR UPDATE OF o SKIP LOCKED
       ) AS found
+  ), chosen AS MATERIALIZED (
+    SELECT l.seq FROM (
+      SELECT seq, name, row_number() OVER (PARTITION BY name ORDER BY seq) AS place
+      FROM (SELECT seq, name FROM keyed UNION ALL SELECT seq, name FROM free) AS locked
+    ) AS l JOIN unnest($4::text[], $5::int[]) AS h (name, room) ON h.name = l.name AND l.place <= h.room
+    ORDER BY l.seq LIMIT $3::int
   ), claimed AS (
     UPDATE {} AS o
     SET {claim_token} = $1::uuid, {claimed_until} = statement_timestamp() + ${milliseconds('$2')},
       {holds_key} = o.{ordering_key} IS NOT NULL
-    WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM locked ORDER BY seq LIMIT $3::int))
+    WHERE o.{seq} = ANY (ARRAY(SELECT seq FROM chosen))
     RETURNING o.*
   )
   SELECT ${claimedColumns('c')} FROM claimed AS c ORDER BY c.{seq}`);
