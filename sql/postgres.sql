@@ -94,6 +94,9 @@ CREATE TABLE "inbox_message" (
 CREATE INDEX "inbox_message_open" ON "inbox_message" ("available_at")
   WHERE "status" IN ('open', 'in_progress');
 
+CREATE INDEX "inbox_message_busy_key" ON "inbox_message" ("consumer", "ordering_key")
+  WHERE "ordering_key" IS NOT NULL AND "status" IN ('open', 'in_progress') AND ("status" = 'in_progress' OR "attempts" > 0);
+
 CREATE INDEX "inbox_message_open_key" ON "inbox_message" ("consumer", "ordering_key", "seq")
   WHERE "ordering_key" IS NOT NULL AND "status" IN ('open', 'in_progress');
 

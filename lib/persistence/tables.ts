@@ -191,6 +191,13 @@ export function createTables(options: TableOptions = {}): InboxOutboxTables {
       ...where(inboxTable, inboxColumns),
       indices: [
         { name: `${inboxTable}_open`, columns: ['available_at'], where: "status IN ('open', 'in_progress')" },
+        // Keys that wait: one of theirs is in progress, or was and failed.
+        {
+          name: `${inboxTable}_busy_key`,
+          columns: ['consumer', 'ordering_key'],
+          where:
+            "ordering_key IS NOT NULL AND status IN ('open', 'in_progress') AND (status = 'in_progress' OR attempts > 0)",
+        },
         {
           name: `${inboxTable}_open_key`,
           columns: ['consumer', 'ordering_key', 'seq'],

@@ -23,12 +23,17 @@ const anyDueSql = (sql: SqlTemplate): string =>
  */
 const mutexSql = (sql: SqlTemplate): string => `SELECT ${lockClaims(sql)}`;
 
+/** Due messages with a key among which the keys to look at are found. */
+const WINDOW = 500;
+
 /**
  * P1, step 7.
  *
  * - What is locked belongs to a handler whose transaction is open: its row lock is the lease, however long ago the written
  *   one ran out. It is skipped.
- * - Of an ordering key the first one is taken, and only when none of its key is in progress.
+ * - Of an ordering key the first one is taken, and only when none of its key is in progress (`heads`). Keys are found among
+ *   the first due messages, but not those that are `busy`: with one in progress, or one that waits for its next run. A key
+ *   with a long backlog fills the window alone, is then busy, and lets the next claim see the others.
  * - Attempts are not counted here. A message that kills its process takes all that the process had claimed with it, and
  *   counted at the claim they would die with it. What was claimed before and never came back is a suspect, and is counted when
  *   its turn comes.
@@ -38,17 +43,42 @@ const mutexSql = (sql: SqlTemplate): string => `SELECT ${lockClaims(sql)}`;
  */
 const claimSql = (sql: SqlTemplate): string =>
   sql(`
-  WITH pick AS MATERIALIZED (
-    SELECT i.ctid AS id, i.{status} = 'in_progress' AS suspect FROM {} AS i
+  WITH busy AS MATERIALIZED (
+    SELECT b.{consumer} AS consumer, b.{ordering_key} AS key FROM {} AS b
+    WHERE b.{ordering_key} IS NOT NULL AND b.{status} IN ('open', 'in_progress')
+      AND (b.{status} = 'in_progress' OR b.{attempts} > 0)
+      AND (b.{status} = 'in_progress' OR b.{available_at} > statement_timestamp())
+  ), keys AS MATERIALIZED (
+    SELECT DISTINCT w.consumer, w.key FROM (
+      SELECT i.{consumer} AS consumer, i.{ordering_key} AS key FROM {} AS i
+      WHERE ${due('i')} AND i.{status} = 'open' AND i.{ordering_key} IS NOT NULL AND i.{consumer} = ANY ($4::text[])
+        AND (i.{consumer}, i.{ordering_key}) NOT IN (SELECT consumer, key FROM busy)
+      ORDER BY i.{available_at} LIMIT ${WINDOW}
+    ) AS w
+  ), heads AS MATERIALIZED (
+    SELECT h.id FROM keys CROSS JOIN LATERAL (
+      SELECT e.ctid AS id FROM {} AS e
+      WHERE e.{consumer} = keys.consumer AND e.{ordering_key} = keys.key
+        AND e.{status} IN ('open', 'in_progress') AND e.{ordering_key} IS NOT NULL
+      ORDER BY e.{seq} LIMIT 1
+    ) AS h
+  ), keyed AS MATERIALIZED (
+    SELECT i.ctid AS id, false AS suspect, i.{available_at} AS at FROM {} AS i
+    WHERE i.ctid = ANY (ARRAY(SELECT id FROM heads)) AND ${due('i')} AND i.{status} = 'open'
+    FOR UPDATE OF i SKIP LOCKED
+  ), free AS MATERIALIZED (
+    SELECT i.ctid AS id, i.{status} = 'in_progress' AS suspect, i.{available_at} AS at FROM {} AS i
     WHERE ${due('i')} AND i.{consumer} = ANY ($4::text[])
-      AND (i.{ordering_key} IS NULL OR NOT EXISTS (
+      AND (i.{ordering_key} IS NULL OR (i.{status} = 'in_progress' AND NOT EXISTS (
         SELECT 1 FROM {} AS e
         WHERE e.{consumer} = i.{consumer} AND e.{ordering_key} = i.{ordering_key}
           AND e.{status} IN ('open', 'in_progress') AND e.{ordering_key} IS NOT NULL
           AND e.{seq} <> i.{seq} AND (e.{status} = 'in_progress' OR e.{seq} < i.{seq})
-      ))
+      )))
     ORDER BY i.{available_at} LIMIT $3::int
     FOR UPDATE OF i SKIP LOCKED
+  ), pick AS MATERIALIZED (
+    SELECT id, suspect FROM (SELECT * FROM keyed UNION ALL SELECT * FROM free) AS locked ORDER BY at LIMIT $3::int
   ), claimed AS (
     UPDATE {} AS i
     SET {status} = 'in_progress', {claim_token} = $1::uuid,

@@ -122,6 +122,36 @@ describe('Statements on a table with many rows that are not due', () => {
     expect(await keysOf()).toEqual(Array.from({ length: 10 }, (_, n) => `other-${n + 1}`));
   });
 
+  it('C26: a claim of kept messages looks at few of the 50,000 waiting ones of one key', async () => {
+    await pg.database.query(`
+      INSERT INTO inbox_message (consumer, message_id, status, available_at, body, ordering_key)
+      SELECT 'c', 'hot' || g, 'open', now() - interval '1 minute', '', 'hot' FROM generate_series(1, 50000) AS g;
+      INSERT INTO inbox_message (consumer, message_id, status, available_at, body, ordering_key)
+      SELECT 'c', 'other' || g, 'open', now(), '', 'other-' || g FROM generate_series(1, 20) AS g`);
+    const claim = (runner: QueryRunner) =>
+      pg.dialect.inbox.claimKept(runner, { lease: 60_000, limit: 10, consumers: ['c'], token: randomUUID() });
+    // Not analysed yet: the planner does not know of any of them.
+    const unknown = await explain(claim);
+    await pg.database.query('ANALYZE inbox_message');
+    // The messages without a key are looked for among all that are due.
+    for (const { blocks, nodes } of [unknown, await explain(claim)]) {
+      expect(nodes.filter((node) => node['Node Type'] === 'Seq Scan')).toEqual([]);
+      expect(blocks).toBeLessThan(60_000);
+    }
+    const keysOf = async () => {
+      const claimed = await pg.withRunner(async (runner) => {
+        await runner.startTransaction('READ COMMITTED');
+        const rows = await claim(runner);
+        await runner.commitTransaction();
+        return rows;
+      });
+      return claimed.map(({ orderingKey }) => orderingKey);
+    };
+    expect(await keysOf()).toEqual(['hot']);
+    // The key is busy then, and the others are seen.
+    expect(await keysOf()).toEqual(Array.from({ length: 10 }, (_, n) => `other-${n + 1}`));
+  });
+
   it('stays quick with 100,000 waiting messages of a busy key and 50,000 keys that wait for a retry', async () => {
     await pg.database.query(`
       INSERT INTO outbox_message (message_id, exchange, routing_key, body, ordering_key)
