@@ -34,6 +34,8 @@ const WINDOW = 500;
  * - Of an ordering key the first one is taken, and only when none of its key is in progress (`heads`). Keys are found among
  *   the first due messages, but not those that are `busy`: with one in progress, or one that waits for its next run. A key
  *   with a long backlog fills the window alone, is then busy, and lets the next claim see the others.
+ * - A lost run goes first, whatever is open before it: a message that was replayed meanwhile waits for it, so it must not wait
+ *   for that message.
  * - Attempts are not counted here. A message that kills its process takes all that the process had claimed with it, and
  *   counted at the claim they would die with it. What was claimed before and never came back is a suspect, and is counted when
  *   its turn comes.
@@ -73,7 +75,7 @@ const claimSql = (sql: SqlTemplate): string =>
         SELECT 1 FROM {} AS e
         WHERE e.{consumer} = i.{consumer} AND e.{ordering_key} = i.{ordering_key}
           AND e.{status} IN ('open', 'in_progress') AND e.{ordering_key} IS NOT NULL
-          AND e.{seq} <> i.{seq} AND (e.{status} = 'in_progress' OR e.{seq} < i.{seq})
+          AND e.{status} = 'in_progress' AND e.{seq} < i.{seq}
       )))
     ORDER BY i.{available_at} LIMIT $3::int
     FOR UPDATE OF i SKIP LOCKED

@@ -66,6 +66,22 @@ describe('the statements about kept messages', () => {
     expect(await status('m')).toBe('done');
   });
 
+  it('G11: a message that is replayed while a later one of its key is lost keeps nobody waiting for ever', async () => {
+    const { inbox } = pg.dialect;
+    await own((runner) => inbox.storeOpen(runner, [message('early', 'k')]));
+    await pg.database.query("UPDATE inbox_message SET status = 'dead', attempts = 3");
+    await own((runner) => inbox.storeOpen(runner, [message('late', 'k')]));
+    expect(await claim(randomUUID(), 0)).toMatchObject([{ messageId: 'late' }]);
+    await pg.database.query(
+      "UPDATE inbox_message SET status = 'open', attempts = 0 WHERE message_id = 'early'",
+    );
+    const token = randomUUID();
+    expect(await claim(token)).toMatchObject([{ messageId: 'late', suspect: true }]);
+    expect(await claim()).toEqual([]);
+    expect(await own((runner) => inbox.takeKept(runner, message('late'), token))).toBe(true);
+    expect(await claim()).toMatchObject([{ messageId: 'early' }]);
+  });
+
   it('G7: a copy that was looked at before the first was done does not open it again', async () => {
     const { inbox } = pg.dialect;
     await pg.withRunner(async (first) => {
