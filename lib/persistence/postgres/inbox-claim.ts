@@ -3,6 +3,7 @@ import type { KeptInboxStatements } from '../kept-inbox-statements';
 import type { SqlTemplate } from '../table-names';
 import { lockClaims } from './advisory-locks';
 import { affected, rows } from './execute';
+import { KEY_WINDOW } from './key-window';
 import { milliseconds, storable } from './sql-values';
 
 /** Open and due, or claimed by somebody whose lease has run out. The first line is what the index is made for. */
@@ -22,9 +23,6 @@ const anyDueSql = (sql: SqlTemplate): string =>
  * could each take a message of one key, one of them a replayed one that comes before the other.
  */
 const mutexSql = (sql: SqlTemplate): string => `SELECT ${lockClaims(sql)}`;
-
-/** Due messages with a key among which the keys to look at are found. */
-const WINDOW = 500;
 
 /**
  * P1, step 7.
@@ -55,7 +53,7 @@ const claimSql = (sql: SqlTemplate): string =>
       SELECT i.{consumer} AS consumer, i.{ordering_key} AS key FROM {} AS i
       WHERE ${due('i')} AND i.{status} = 'open' AND i.{ordering_key} IS NOT NULL AND i.{consumer} = ANY ($4::text[])
         AND (i.{consumer}, i.{ordering_key}) NOT IN (SELECT consumer, key FROM busy)
-      ORDER BY i.{available_at} LIMIT ${WINDOW}
+      ORDER BY i.{available_at} LIMIT ${KEY_WINDOW}
     ) AS w
   ), heads AS MATERIALIZED (
     SELECT h.id FROM keys CROSS JOIN LATERAL (

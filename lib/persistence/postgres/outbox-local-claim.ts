@@ -2,6 +2,7 @@ import type { LocalOutboxStatements } from '../local-outbox-statements';
 import type { SqlTemplate } from '../table-names';
 import { claimedColumns, toClaimedMessage, type ClaimedRow } from './claimed-row';
 import { rows } from './execute';
+import { KEY_WINDOW } from './key-window';
 import { openClaims } from './outbox-claim';
 import { milliseconds } from './sql-values';
 
@@ -23,9 +24,6 @@ const anyDueSql = (sql: SqlTemplate): string =>
     false
   ) AS due`);
 
-/** Rows of a handler in which the first of each key are looked for. */
-const WINDOW = 500;
-
 /** Whether a key is stopped by a dead message of the same handler. */
 const notHalted = `
             AND NOT EXISTS (
@@ -42,7 +40,7 @@ const notHalted = `
  *    that *is* the claimed one of its key may be claimed again: its claimer has died.
  * 2. `heads`: otherwise the first of its key only, and only while nothing of the key is busy. So there is one claimed message
  *    of a key at most, and what follows a row that could not be locked is not picked either. The first of each key are looked
- *    for among the first rows of the handler, `WINDOW` of them: a key with a long backlog fills them alone, is then busy, and
+ *    for among the first rows of the handler, `KEY_WINDOW` of them: a key with a long backlog fills them alone, is then busy, and
  *    lets the next claim see the others.
  * 3. `free`: those without a key, locked while they are picked, so that rows under a running handler do not count towards the
  *    limit. They would hide everything behind them.
@@ -62,7 +60,7 @@ const claimSql = (sql: SqlTemplate, { haltOnDead }: { haltOnDead: boolean }): st
         SELECT o.{seq} AS seq, o.{ordering_key} AS key FROM {} AS o
         WHERE ${waiting('o')} AND o.{routing_key} = h.name AND o.{ordering_key} IS NOT NULL AND o.{claim_token} IS NULL
           AND (o.{routing_key}, o.{ordering_key}) NOT IN (SELECT name, key FROM busy)${haltOnDead ? notHalted : ''}
-        ORDER BY o.{seq} LIMIT ${WINDOW}
+        ORDER BY o.{seq} LIMIT ${KEY_WINDOW}
       ) AS found
     GROUP BY h.name, found.key
   ), keyed AS MATERIALIZED (

@@ -108,18 +108,9 @@ describe('Statements on a table with many rows that are not due', () => {
     const unknown = await explain(claim);
     await pg.database.query('ANALYZE outbox_message');
     for (const claimed of [unknown, await explain(claim)]) expectSmall(claimed, 10_000);
-    const keysOf = async () => {
-      const claimed = await pg.withRunner(async (runner) => {
-        await runner.startTransaction('READ COMMITTED');
-        const rows = await claim(runner);
-        await runner.commitTransaction();
-        return rows;
-      });
-      return claimed.map(({ orderingKey }) => orderingKey);
-    };
-    expect(await keysOf()).toEqual(['hot']);
+    expect(await claimedKeys(claim)).toEqual(['hot']);
     // The key is busy then, and the others are seen.
-    expect(await keysOf()).toEqual(Array.from({ length: 10 }, (_, n) => `other-${n + 1}`));
+    expect(await claimedKeys(claim)).toEqual(Array.from({ length: 10 }, (_, n) => `other-${n + 1}`));
   });
 
   it('C26: a claim of kept messages looks at few of the 50,000 waiting ones of one key', async () => {
@@ -138,18 +129,9 @@ describe('Statements on a table with many rows that are not due', () => {
       expect(nodes.filter((node) => node['Node Type'] === 'Seq Scan')).toEqual([]);
       expect(blocks).toBeLessThan(60_000);
     }
-    const keysOf = async () => {
-      const claimed = await pg.withRunner(async (runner) => {
-        await runner.startTransaction('READ COMMITTED');
-        const rows = await claim(runner);
-        await runner.commitTransaction();
-        return rows;
-      });
-      return claimed.map(({ orderingKey }) => orderingKey);
-    };
-    expect(await keysOf()).toEqual(['hot']);
+    expect(await claimedKeys(claim)).toEqual(['hot']);
     // The key is busy then, and the others are seen.
-    expect(await keysOf()).toEqual(Array.from({ length: 10 }, (_, n) => `other-${n + 1}`));
+    expect(await claimedKeys(claim)).toEqual(Array.from({ length: 10 }, (_, n) => `other-${n + 1}`));
   });
 
   it('stays quick with 100,000 waiting messages of a busy key and 50,000 keys that wait for a retry', async () => {
@@ -186,6 +168,18 @@ describe('Statements on a table with many rows that are not due', () => {
       expect(time).toBeLessThan(3_000);
     }
   });
+
+  async function claimedKeys(
+    claim: (runner: QueryRunner) => Promise<{ orderingKey: string | null }[]>,
+  ): Promise<(string | null)[]> {
+    const claimed = await pg.withRunner(async (runner) => {
+      await runner.startTransaction('READ COMMITTED');
+      const rows = await claim(runner);
+      await runner.commitTransaction();
+      return rows;
+    });
+    return claimed.map(({ orderingKey }) => orderingKey);
+  }
 
   /** Runs the statements of `work` under EXPLAIN (ANALYZE, BUFFERS), in a transaction that is taken back. */
   async function explain(work: (runner: QueryRunner) => Promise<unknown>): Promise<Explained> {
