@@ -8,6 +8,7 @@ import type { World } from '../harness/world';
 const TRANSACTION = 'a transaction and no inbox';
 const BY_HAND = 'the take statement by hand';
 const INLINE = "@Idempotent(), processing 'inline'";
+const BATCHES = '@Idempotent(), batches of 100';
 const DEFERRED = "@Idempotent(), processing 'deferred'";
 
 interface Handled {
@@ -25,16 +26,35 @@ export const inbox: Measure = {
       unit: 'msg/s',
       rounds,
       contenders: [
-        await consumer(world, TRANSACTION, 'transaction', count),
-        await consumer(world, BY_HAND, 'by hand', count),
-        await consumer(world, INLINE, 'inline', count),
-        await consumer(world, DEFERRED, 'deferred', count),
+        await consumer(world, { name: TRANSACTION, kind: 'transaction', count }),
+        await consumer(world, { name: BY_HAND, kind: 'by hand', count }),
+        await consumer(world, { name: INLINE, kind: 'inline', count }),
+        await consumer(world, { name: DEFERRED, kind: 'deferred', count }),
       ],
       bars: ({ ratio }) => [
         atLeast(BY_HAND, ratio(INLINE, BY_HAND), 0.92),
         atLeast(TRANSACTION, ratio(INLINE, TRANSACTION), 0.75),
         atLeast(`inline (${DEFERRED})`, ratio(DEFERRED, INLINE), 0.8),
       ],
+    });
+  },
+};
+
+/** What one transaction for many messages saves. */
+export const batches: Measure = {
+  name: 'batches',
+  async run(world, { rounds, scale }) {
+    const count = Math.max(1, Math.round(50 * scale)) * 100;
+    return alternate({
+      title:
+        'Handling messages one by one (prefetch 50), and in batches of 100 with one insert (prefetch 400)',
+      unit: 'msg/s',
+      rounds,
+      contenders: [
+        await consumer(world, { name: INLINE, kind: 'inline', count }),
+        await consumer(world, { name: BATCHES, kind: 'batch', count: 4 * count, prefetch: 400 }),
+      ],
+      bars: ({ ratio }) => [atLeast(INLINE, ratio(BATCHES, INLINE), 4)],
     });
   },
 };
@@ -49,8 +69,8 @@ export const inboxLatency: Measure = {
       unit: 'ms (median)',
       rounds,
       contenders: [
-        await consumer(world, INLINE, 'inline', count, 500),
-        await consumer(world, DEFERRED, 'deferred', count, 500),
+        await consumer(world, { name: INLINE, kind: 'inline', count, rate: 500 }),
+        await consumer(world, { name: DEFERRED, kind: 'deferred', count, rate: 500 }),
       ],
       bars: ({ value }) => [
         { text: `< 10 ms: ${DEFERRED}`, value: value(DEFERRED), met: value(DEFERRED) < 10 },
@@ -59,19 +79,28 @@ export const inboxLatency: Measure = {
   },
 };
 
-/** @param rate messages per second; then the value is the median time in ms, otherwise messages per second */
+export interface ConsumerSettings {
+  readonly name: string;
+  /** See programs/consumer.ts. */
+  readonly kind: string;
+  /** Messages in each round. */
+  readonly count: number;
+  /** Messages per second; then the value is the median time in ms. Default: as fast as it goes, and messages per second. */
+  readonly rate?: number;
+  /** Default 50. */
+  readonly prefetch?: number;
+}
+
 export async function consumer(
   world: World,
-  name: string,
-  kind: string,
-  count: number,
-  rate?: number,
+  { name, kind, count, rate, prefetch = 50 }: ConsumerSettings,
 ): Promise<Contender> {
   const label = kind.replace(' ', '-');
   const queue = await world.queue(label);
   const program = Program.start('programs/consumer.ts', {
     KIND: kind,
     QUEUE: queue,
+    PREFETCH: String(prefetch),
     DATABASE: await world.database(label),
   });
   await program.call('ready');

@@ -3,7 +3,7 @@ import { claim } from './claim';
 import { competing } from './competing';
 import { drain } from './drain';
 import { idle } from './idle';
-import { inbox, inboxLatency } from './inbox';
+import { batches, inbox, inboxLatency } from './inbox';
 import { hotKey, keys } from './keys';
 import { latency } from './latency';
 import { memory } from './memory';
@@ -18,6 +18,7 @@ export const MEASURES: readonly Measure[] = [
   publish,
   publishMany,
   inbox,
+  batches,
   inboxLatency,
   latency,
   claim,

@@ -12,7 +12,8 @@ import { serve } from '../harness/serve';
  * One consumer on QUEUE, with one insert for each message. KIND says what is around it:
  * - `transaction`: a transaction and nothing else: no protection from duplicates;
  * - `by hand`: the same, and the take statement of the inbox as somebody would write it;
- * - `inline`, `deferred`: `@Idempotent()`.
+ * - `inline`, `deferred`: `@Idempotent()`;
+ * - `batch`: `@Idempotent()` on a handler that takes up to 100 at once and writes them with one insert.
  */
 const { KIND = '', QUEUE = '', PREFETCH = '50', DATABASE } = process.env;
 
@@ -22,7 +23,11 @@ const TAKE = `INSERT INTO inbox_by_hand AS i (consumer, message_id, status, atte
   ON CONFLICT (consumer, message_id) DO UPDATE SET status = 'done', processed_at = clock_timestamp()
   WHERE i.status = 'seen' RETURNING attempts`;
 
+const BATCH = 100;
+
 const EFFECT = 'INSERT INTO effect (message_id, sent_at) VALUES ($1, $2)';
+
+const EFFECTS = `INSERT INTO effect (message_id, sent_at) SELECT * FROM unnest($1::text[], $2::float8[])`;
 
 interface Content {
   readonly id: string;
@@ -96,7 +101,21 @@ class IdempotentConsumer {
   }
 }
 
-const isIdempotent = KIND === 'inline' || KIND === 'deferred';
+@Injectable()
+class BatchConsumer {
+  constructor(private readonly dataSource: DataSource) {}
+
+  @RabbitSubscribe({ ...queue, batchOptions: { size: BATCH, timeout: 200 } })
+  @Idempotent()
+  async handle(contents: Content[]): Promise<void> {
+    const columns = [contents.map(({ id }) => id), contents.map(({ sentAt }) => sentAt)];
+    await this.dataSource.query(EFFECTS, columns);
+    for (const content of contents) progress.note(content);
+  }
+}
+
+const isIdempotent = KIND !== 'transaction' && KIND !== 'by hand';
+const protectedConsumer = KIND === 'batch' ? BatchConsumer : IdempotentConsumer;
 
 @Module({
   imports: [
@@ -113,7 +132,7 @@ const isIdempotent = KIND === 'inline' || KIND === 'deferred';
     }),
     ...(isIdempotent ? [InboxOutboxModule.forRoot({ outbox: { dispatch: 'off' } })] : []),
   ],
-  providers: [isIdempotent ? IdempotentConsumer : UnprotectedConsumer],
+  providers: [isIdempotent ? protectedConsumer : UnprotectedConsumer],
 })
 class AppModule {}
 

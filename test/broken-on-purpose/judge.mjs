@@ -1,14 +1,14 @@
 import { runJest } from './jest-verdict.mjs';
 import { MutationError } from './workshop.mjs';
 
-/** Breaks one thing and says whether its test noticed. */
+/** Breaks one thing and says whether its test noticed. `isCertain`: another run would say the same. */
 export async function judge(workshop, mutation) {
   try {
     const result = await workshop.withMutation(mutation, () => runJest(workshop.folder, mutation.test));
     return interpret(mutation, result);
   } catch (error) {
     if (error instanceof MutationError)
-      return { noticed: false, text: `LIST IS OUT OF DATE: ${error.message}` };
+      return { noticed: false, isCertain: true, text: `LIST IS OUT OF DATE: ${error.message}` };
     throw error;
   }
 }
@@ -23,10 +23,10 @@ function interpret({ fails }, { verdict, detail, messages }) {
     case 'passed':
       return { noticed: false, text: `NOT NOTICED, ${detail} passed` };
     case 'none':
-      return { noticed: false, text: `NO TEST RAN: ${detail}` };
+      return { noticed: false, isCertain: true, text: `NO TEST RAN: ${detail}` };
     case 'broken':
-      return { noticed: false, text: `DOES NOT RUN: ${detail}` };
+      return { noticed: false, isCertain: true, text: `DOES NOT RUN: ${detail}` };
     default:
-      return { noticed: false, text: `HANGS: ${detail}` };
+      return { noticed: false, isCertain: true, text: `HANGS: ${detail}` };
   }
 }
