@@ -53,7 +53,7 @@ export interface OutboxOptions {
   wakeUp?: 'notify' | 'poll';
   /** Messages claimed at once, 1 to 10,000. Default 500. */
   batchSize?: number;
-  /** Messages on the wire without a confirm, 1 to 10,000. Default 500. */
+  /** Messages on the wire without a confirm, 1 to 10,000. Default 1,000. */
   maxInFlight?: number;
   /**
    * Local handlers (`@OutboxHandler()`) at once in one process, of each kind: those with a transaction, of which there are

@@ -138,7 +138,7 @@ function resolveOutbox(options: OutboxOptions): ResolvedOutboxOptions {
     pollInterval: timer('outbox.pollInterval', options.pollInterval ?? '1s', 10),
     wakeUp: oneOf('outbox.wakeUp', options.wakeUp ?? 'notify', ['notify', 'poll']),
     batchSize: integer('outbox.batchSize', options.batchSize ?? 500, 1, 10_000),
-    maxInFlight: integer('outbox.maxInFlight', options.maxInFlight ?? 500, 1, 10_000),
+    maxInFlight: integer('outbox.maxInFlight', options.maxInFlight ?? 1_000, 1, 10_000),
     maxConcurrentHandlers: integer(
       'outbox.maxConcurrentHandlers',
       options.maxConcurrentHandlers ?? 10,

@@ -29,11 +29,7 @@ async function processes(world: World, name: string, number: number, count: numb
   const OPTIONS = JSON.stringify({ dispatch: 'competing', pollInterval: '1h', wakeUp: 'poll' });
   const programs: Program[] = [];
   for (let n = 0; n < number; n++) {
-    const program = Program.start('programs/product.ts', {
-      DATABASE,
-      OPTIONS,
-      SYNCHRONIZE: n === 0 ? 'yes' : 'no',
-    });
+    const program = Program.start('programs/product.ts', { DATABASE, OPTIONS });
     await program.call('ready');
     programs.push(program);
   }

@@ -12,13 +12,12 @@ export const idle: Measure = {
     const milliseconds = Math.round(30_000 * scale);
     const DATABASE = await world.database('idle');
     const OPTIONS = JSON.stringify({ pollInterval: POLL, lease: LEASE });
-    const start = (SYNCHRONIZE: string) =>
-      Program.start('programs/idler.ts', { DATABASE, OPTIONS, SYNCHRONIZE });
-    const leader = start('yes');
+    const start = () => Program.start('programs/idler.ts', { DATABASE, OPTIONS });
+    const leader = start();
     await leader.call('ready');
     // One poll later it leads.
     await leader.call('idle', { milliseconds: 3 * POLL });
-    const follower = start('no');
+    const follower = start();
     try {
       await follower.call('ready');
       const sql = await world.sql(DATABASE);

@@ -65,12 +65,12 @@ async function writer(
 ): Promise<Contender> {
   const queue = await world.queue(label);
   const DATABASE = await world.database(label);
-  const start = (options: object, SYNCHRONIZE: string) =>
-    Program.start('programs/stamped-writer.ts', { DATABASE, SYNCHRONIZE, OPTIONS: JSON.stringify(options) });
-  const programs = [start(writes, 'yes')];
+  const start = (options: object) =>
+    Program.start('programs/stamped-writer.ts', { DATABASE, OPTIONS: JSON.stringify(options) });
+  const programs = [start(writes)];
   await programs[0]!.call('ready');
   if (sends) {
-    programs.push(start(sends, 'no'));
+    programs.push(start(sends));
     await programs[1]!.call('ready');
   }
   const arrived = new Map<string, number>();

@@ -1,11 +1,8 @@
-import 'reflect-metadata';
-import { RabbitMQModule, RabbitSubscribe } from '@golevelup/nestjs-rabbitmq';
-import { Injectable, Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { TypeOrmModule } from '@nestjs/typeorm';
-import { Idempotent, InboxOutboxModule } from 'nestjs-inbox-outbox';
+import { RabbitSubscribe } from '@golevelup/nestjs-rabbitmq';
+import { Injectable } from '@nestjs/common';
+import { Idempotent } from 'nestjs-inbox-outbox';
 import { DataSource } from 'typeorm';
-import { AMQP_URL } from '../harness/servers';
+import { openApplication } from '../harness/application';
 import { serve } from '../harness/serve';
 
 /**
@@ -117,25 +114,6 @@ class BatchConsumer {
 const isIdempotent = KIND !== 'transaction' && KIND !== 'by hand';
 const protectedConsumer = KIND === 'batch' ? BatchConsumer : IdempotentConsumer;
 
-@Module({
-  imports: [
-    TypeOrmModule.forRoot({
-      type: 'postgres',
-      url: DATABASE,
-      autoLoadEntities: true,
-      synchronize: true,
-      poolSize: 12,
-    }),
-    RabbitMQModule.forRoot({
-      uri: AMQP_URL,
-      channels: { bench: { prefetchCount: Number(PREFETCH), default: true } },
-    }),
-    ...(isIdempotent ? [InboxOutboxModule.forRoot({ outbox: { dispatch: 'off' } })] : []),
-  ],
-  providers: [isIdempotent ? protectedConsumer : UnprotectedConsumer],
-})
-class AppModule {}
-
 /** The tables come first: the consumer starts with the application. */
 async function open() {
   const tables = new DataSource({ type: 'postgres', url: DATABASE });
@@ -148,7 +126,12 @@ async function open() {
   );
   await tables.query(`CREATE INDEX ON inbox_by_hand (processed_at) WHERE status = 'done'`);
   await tables.destroy();
-  return NestFactory.createApplicationContext(AppModule, { logger: ['error', 'warn'] });
+  return openApplication({
+    ...(isIdempotent && { outbox: { dispatch: 'off' } }),
+    providers: [isIdempotent ? protectedConsumer : UnprotectedConsumer],
+    channels: { bench: { prefetchCount: Number(PREFETCH), default: true } },
+    poolSize: 12,
+  });
 }
 
 const opened = open();

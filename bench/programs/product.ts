@@ -1,32 +1,11 @@
-import 'reflect-metadata';
-import { RabbitMQModule } from '@golevelup/nestjs-rabbitmq';
-import { Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { TypeOrmModule } from '@nestjs/typeorm';
-import { InboxOutboxModule, OutboxDispatcher, OutboxService, type OutboxOptions } from 'nestjs-inbox-outbox';
+import { OutboxDispatcher, OutboxService } from 'nestjs-inbox-outbox';
 import { DataSource } from 'typeorm';
+import { openApplication, optionsGiven } from '../harness/application';
 import { body } from '../harness/body';
-import { AMQP_URL } from '../harness/servers';
 import { serve } from '../harness/serve';
 
 /** The product, as an application has it. OPTIONS: the outbox options as JSON. */
-const outbox = JSON.parse(process.env.OPTIONS ?? '{"dispatch":"off"}') as OutboxOptions;
-
-@Module({
-  imports: [
-    TypeOrmModule.forRoot({
-      type: 'postgres',
-      url: process.env.DATABASE,
-      autoLoadEntities: true,
-      synchronize: process.env.SYNCHRONIZE !== 'no',
-    }),
-    RabbitMQModule.forRoot({ uri: AMQP_URL }),
-    InboxOutboxModule.forRoot({ outbox }),
-  ],
-})
-class AppModule {}
-
-const opened = NestFactory.createApplicationContext(AppModule, { logger: ['error', 'warn'] });
+const opened = openApplication({ outbox: optionsGiven() });
 
 interface Fill {
   readonly queue: string;

@@ -1,31 +1,12 @@
-import 'reflect-metadata';
 import { setTimeout as delay } from 'node:timers/promises';
-import { RabbitMQModule } from '@golevelup/nestjs-rabbitmq';
-import { Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { TypeOrmModule } from '@nestjs/typeorm';
-import { InboxOutboxModule, OutboxService, type OutboxOptions } from 'nestjs-inbox-outbox';
+import { OutboxService } from 'nestjs-inbox-outbox';
 import { DataSource } from 'typeorm';
+import { openApplication, optionsGiven } from '../harness/application';
 import { body } from '../harness/body';
-import { AMQP_URL } from '../harness/servers';
 import { serve } from '../harness/serve';
 
 /** One message now and then, with the time at which its commit was known. OPTIONS: the outbox options as JSON. */
-@Module({
-  imports: [
-    TypeOrmModule.forRoot({
-      type: 'postgres',
-      url: process.env.DATABASE,
-      autoLoadEntities: true,
-      synchronize: process.env.SYNCHRONIZE === 'yes',
-    }),
-    RabbitMQModule.forRoot({ uri: AMQP_URL }),
-    InboxOutboxModule.forRoot({ outbox: JSON.parse(process.env.OPTIONS ?? '{}') as OutboxOptions }),
-  ],
-})
-class AppModule {}
-
-const opened = NestFactory.createApplicationContext(AppModule, { logger: ['error', 'warn'] });
+const opened = openApplication({ outbox: optionsGiven() });
 
 interface Publish {
   readonly queue: string;

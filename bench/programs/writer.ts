@@ -1,32 +1,13 @@
-import 'reflect-metadata';
 import { randomUUID } from 'node:crypto';
-import { RabbitMQModule } from '@golevelup/nestjs-rabbitmq';
-import { Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { TypeOrmModule } from '@nestjs/typeorm';
-import { InboxOutboxModule, OutboxService } from 'nestjs-inbox-outbox';
+import { OutboxService } from 'nestjs-inbox-outbox';
 import { DataSource, type EntityManager } from 'typeorm';
+import { openApplication } from '../harness/application';
 import { body } from '../harness/body';
-import { AMQP_URL } from '../harness/servers';
 import { serve } from '../harness/serve';
 import { countStatements } from './counted-statements';
 
 /** Publishing, without dispatching: what it costs the caller's transaction. */
-@Module({
-  imports: [
-    TypeOrmModule.forRoot({
-      type: 'postgres',
-      url: process.env.DATABASE,
-      autoLoadEntities: true,
-      synchronize: true,
-    }),
-    RabbitMQModule.forRoot({ uri: AMQP_URL }),
-    InboxOutboxModule.forRoot({ outbox: { dispatch: 'off' } }),
-  ],
-})
-class AppModule {}
-
-const opened = NestFactory.createApplicationContext(AppModule, { logger: ['error', 'warn'] });
+const opened = openApplication({ outbox: { dispatch: 'off' } });
 
 /** Text, parametrised, in the same transaction: what somebody without the module would write. */
 const INSERT = `INSERT INTO by_hand (message_id, exchange, routing_key, body, properties) VALUES ($1, $2, $3, $4, $5)`;

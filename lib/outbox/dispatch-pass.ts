@@ -13,8 +13,12 @@ import type { OutboxStore } from './outbox-store';
 import type { Postponements } from './postponements';
 import type { WakeUp } from './wake-up';
 
-/** Batches under way at once: while the confirms of one come in, the next is claimed and published. */
-const PIPELINE = 2;
+/**
+ * Batches under way at once: those that fill the window, and while one is settled another is claimed, so that the broker has
+ * work all the time. Each may hold a connection for a moment, so there are never many.
+ */
+const AHEAD = 2;
+const MOST_BATCHES = 4;
 
 export interface DispatchPassDependencies {
   readonly store: OutboxStore;
@@ -46,8 +50,9 @@ export interface PassResult extends DispatchCounts {
  * 2. Lead, or end: the lock `outbox-dispatcher`. (With `competing` there is no leader; the claims exclude each other.)
  * 3. Look whether anything is due: one EXISTS. After a claim that was full that is known already.
  * 4. Claim a batch, in a short transaction, with a token and a lease.
- * 5. Publish and settle it (see outbox-batch.ts), while going on with 3 for the next batch; two are under way at most. The
- *    order of a key is safe: a key with a claimed message is not claimed again before that is settled.
+ * 5. Publish and settle it (see outbox-batch.ts), while going on with 3 for the next batch; so many are under way that the
+ *    window stays full while one is claimed and one is settled. The order of a key is safe: a key with a claimed message is
+ *    not claimed again before that is settled.
  * 6. Repeat until nothing is due and nothing is under way; meanwhile wake-ups lead back to 3.
  *
  * No message is begun after the end of its claim's lease or of the leadership, both by local deadline, nor once the
@@ -55,6 +60,7 @@ export interface PassResult extends DispatchCounts {
  */
 export class DispatchPass {
   private readonly window: InFlightWindow;
+  private readonly pipeline: number;
   private readonly underWay = new Map<OutboxBatch, Promise<void>>();
   private readonly counts = noCounts();
   private leadership: HeldLock | undefined;
@@ -62,7 +68,9 @@ export class DispatchPass {
   private stopping = false;
 
   constructor(private readonly use: DispatchPassDependencies) {
-    this.window = new InFlightWindow(use.options.maxInFlight);
+    const { maxInFlight, batchSize } = use.options;
+    this.window = new InFlightWindow(maxInFlight);
+    this.pipeline = Math.min(Math.ceil(maxInFlight / batchSize) + AHEAD, MOST_BATCHES);
   }
 
   /** @throws the error of the database, once nothing is under way any more */
@@ -106,7 +114,9 @@ export class DispatchPass {
     let moreIsDue = false;
     while (this.mayGoOn()) {
       wakeUp.take();
-      if (this.underWay.size < PIPELINE && (moreIsDue || (await store.anythingDue()))) {
+      // What ends during the look may free keys that the look still found busy.
+      const isLast = this.underWay.size === 0;
+      if (this.underWay.size < this.pipeline && (moreIsDue || (await store.anythingDue()))) {
         const terms = { lease: options.lease, limit: options.batchSize };
         const claim = this.mayGoOn() ? await Claim.take(store, terms, logger) : undefined;
         moreIsDue = claim?.messages.length === options.batchSize;
@@ -116,8 +126,8 @@ export class DispatchPass {
           if (moreIsDue) continue;
         }
       }
-      if (this.underWay.size === 0) return;
-      await Promise.race([...this.underWay.values(), wakeUp.wait()]);
+      if (this.underWay.size > 0) await Promise.race([...this.underWay.values(), wakeUp.wait()]);
+      else if (isLast) return;
     }
   }
 

