@@ -5,7 +5,7 @@ import type { MeasureReport } from './measure';
 import { AMQP_URL, DATABASE_URL } from './servers';
 
 const digits = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-const fraction = new Intl.NumberFormat('en', { maximumFractionDigits: 2, minimumFractionDigits: 2 });
+const fraction = new Intl.NumberFormat('en', { maximumFractionDigits: 3, minimumFractionDigits: 2 });
 
 /** Small values with two digits after the point. */
 const figure = (value: number): string => (Math.abs(value) < 100 ? fraction : digits).format(value);

@@ -20,18 +20,29 @@ export const publish: Measure = {
     const program = Program.start('programs/writer.ts', { DATABASE: await world.database('writer') });
     await program.call('ready');
     const statements = new Map<string, number>();
+    let latest: { round: number; costs: Promise<Record<string, Cost>> } | undefined;
+    // All kinds in one go, a transaction of each in turn: one costs less than a millisecond, and the machine is not that steady.
+    const costsOf = (round: number) => {
+      if (latest?.round !== round) {
+        const kinds = Object.values(KINDS);
+        const costs = program
+          .call('empty')
+          .then(() => program.call<Record<string, Cost>>('transactions', { kinds, count }));
+        latest = { round, costs };
+      }
+      return latest.costs;
+    };
     const contenders = Object.entries(KINDS).map(([name, kind]): Contender => ({
       name,
-      prepare: () => program.call('empty'),
-      async run() {
-        const cost = await program.call<Cost>('transactions', { kind, count });
+      async run(round) {
+        const cost = (await costsOf(round))[kind]!;
         statements.set(name, cost.statements / count);
         return { value: (count / cost.milliseconds) * 1_000 };
       },
     }));
     try {
       return await alternate({
-        title: `publish() inside a transaction, ${count} transactions one after the other`,
+        title: `publish() inside a transaction, ${count} transactions of each kind, one after the other`,
         unit: 'transactions/s',
         rounds,
         contenders,

@@ -52,19 +52,31 @@ const insertSql = (sql: SqlTemplate): string =>
   ON CONFLICT ({deduplication_key}) WHERE {deduplication_key} IS NOT NULL DO NOTHING
   RETURNING o.{message_id} AS "messageId"`);
 
+/** The columns of one message that is {@link isPlain plain}; `undefined` where the table's own default says the same. */
+const SINGLE: readonly (readonly [column: string, read: (message: OutboxInsert) => unknown])[] = [
+  ['message_id', ({ messageId }) => messageId],
+  ['exchange', ({ exchange }) => exchange],
+  ['routing_key', ({ routingKey }) => routingKey],
+  ['body', ({ body }) => body],
+  ['body_encoding', ({ bodyEncoding }) => (bodyEncoding === 'utf8' ? undefined : bodyEncoding)],
+  ['headers', ({ headers }) => headers ?? undefined],
+  ['properties', ({ properties }) => properties ?? undefined],
+  ['expires_at', ({ expiresAt }) => instant(expiresAt) ?? undefined],
+  ['retry', ({ retry }) => retry ?? undefined],
+  ['transport', ({ transport }) => (transport === 'rabbitmq' ? undefined : transport)],
+];
+
 /**
  * One message without keys that is due at once, which is what most calls write: nothing to lock, nothing to collide with, no
- * date to work out. The planner takes a seventh of the time.
+ * date to work out. The planner takes a seventh of the time, and less for each column that need not be named.
  *
  * Parameters: the columns.
  */
-const insertOneSql = (sql: SqlTemplate): string =>
-  sql(`
-  INSERT INTO {} (
-    {message_id}, {exchange}, {routing_key}, {body}, {body_encoding}, {headers}, {properties}, {expires_at}, {retry},
-    {transport}
-  )
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`);
+const insertOneSql = (sql: SqlTemplate, columns: readonly string[]): string =>
+  sql(
+    `INSERT INTO {} (${columns.map((column) => `{${column}}`).join(', ')}) ` +
+      `VALUES (${columns.map((_, index) => `$${index + 1}`).join(', ')})`,
+  );
 
 const isPlain = ({ orderingKey, deduplicationKey, deliverAt, delay }: OutboxInsert): boolean =>
   orderingKey === null && deduplicationKey === null && deliverAt === undefined && delay === undefined;
@@ -94,7 +106,7 @@ const MAX_ROUNDS = 5;
 
 export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
   const insert = insertSql(sql);
-  const insertOne = insertOneSql(sql);
+  const insertOne = new Map<string, string>();
   const holders = holdersSql(sql);
 
   async function write(
@@ -102,19 +114,30 @@ export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
     keys: string[],
     messages: readonly OutboxInsert[],
   ): Promise<Set<string>> {
-    const [first] = messages;
     try {
-      if (messages.length === 1 && first && isPlain(first)) {
-        await runner.query(insertOne, oneRow(first));
-        return new Set([first.messageId]);
-      }
       const written = await rows<{ messageId: string }>(runner, insert, [keys, ...columns(messages)]);
       return new Set(written.map((row) => row.messageId));
     } catch (error) {
-      if (!isUniqueViolation(error)) throw error;
-      throw new DuplicateMessageError(messages.map((message) => message.messageId).slice(0, 10), {
-        cause: error,
-      });
+      throw refusal(error, messages);
+    }
+  }
+
+  async function writeOne(runner: QueryRunner, message: OutboxInsert): Promise<void> {
+    const names: string[] = [];
+    const values: unknown[] = [];
+    for (const [column, read] of SINGLE) {
+      const value = read(message);
+      if (value === undefined) continue;
+      names.push(column);
+      values.push(value);
+    }
+    const key = names.join();
+    let statement = insertOne.get(key);
+    if (statement === undefined) insertOne.set(key, (statement = insertOneSql(sql, names)));
+    try {
+      await runner.query(statement, values);
+    } catch (error) {
+      throw refusal(error, [message]);
     }
   }
 
@@ -132,6 +155,11 @@ export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
   }
 
   return async (runner, messages, deduplicationRetention = DEDUPLICATION_RETENTION) => {
+    const [first] = messages;
+    if (messages.length === 1 && first && isPlain(first)) {
+      await writeOne(runner, first);
+      return [first.messageId];
+    }
     // All locks are taken by the first statement, so that they stay sorted over the parts of a very large batch.
     const keys = [...new Set(messages.flatMap((message) => message.orderingKey ?? []))];
     const ids = new Map<OutboxInsert, string>();
@@ -161,19 +189,10 @@ export function outboxInsert(sql: SqlTemplate): OutboxStatements['insert'] {
   };
 }
 
-function oneRow(message: OutboxInsert): unknown[] {
-  return [
-    message.messageId,
-    message.exchange,
-    message.routingKey,
-    message.body,
-    message.bodyEncoding,
-    message.headers,
-    message.properties,
-    instant(message.expiresAt),
-    message.retry ?? null,
-    message.transport ?? 'rabbitmq',
-  ];
+function refusal(error: unknown, messages: readonly OutboxInsert[]): unknown {
+  if (!isUniqueViolation(error)) return error;
+  const ids = messages.map(({ messageId }) => messageId);
+  return new DuplicateMessageError(ids.slice(0, 10), { cause: error });
 }
 
 function columns(messages: readonly OutboxInsert[]): unknown[][] {

@@ -31,7 +31,7 @@ const APPLICATION_NAME = 'inbox-outbox signals';
 const PATIENCE = 10_000;
 /** Milliseconds to wait for a goodbye. */
 const GOODBYE = 1_000;
-/** Bytes; PostgreSQL cuts longer ones without a word. */
+/** Characters; PostgreSQL cuts longer ones without a word. */
 const MAX_CHANNEL = 63;
 
 /**
@@ -93,20 +93,25 @@ class PostgresSignalConnection implements SignalConnection {
   }
 
   async send(): Promise<void> {
-    await this.ask(`NOTIFY "${this.channel}"`);
+    await this.notify(this.channel);
   }
 
   async listen(): Promise<boolean> {
     await this.ask(`LISTEN "${this.channel}"`);
     await this.ask(`LISTEN "${this.own}"`);
     const echo = new Promise<void>((resolve) => (this.echo = resolve));
-    await this.ask(`NOTIFY "${this.own}"`);
+    await this.notify(this.own);
     return within(PATIENCE, echo);
   }
 
   async close(): Promise<void> {
     this.over = true;
     await within(GOODBYE, this.client.end()).catch(() => undefined);
+  }
+
+  /** A hint is worth no flush of the write-ahead log, which the commits of the application would wait for. */
+  private async notify(channel: string): Promise<void> {
+    await this.ask(`SELECT set_config('synchronous_commit', 'off', true), pg_notify('${channel}', '')`);
   }
 
   private async ask(sql: string, parameters?: unknown[]): Promise<Record<string, string>[]> {
@@ -130,8 +135,9 @@ class PostgresSignalConnection implements SignalConnection {
   }
 }
 
+/** Safe in quotes of either kind. */
 function channelName(name: string): string {
-  const channel = `inbox_outbox:${name.replaceAll('"', '""')}`;
-  if (Buffer.byteLength(channel) <= MAX_CHANNEL) return channel;
+  const channel = `inbox_outbox:${name}`;
+  if (/^[\w.-]+$/.test(name) && channel.length <= MAX_CHANNEL) return channel;
   return `inbox_outbox:${createHash('sha256').update(name).digest('hex').slice(0, 32)}`;
 }

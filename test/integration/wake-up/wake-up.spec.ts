@@ -77,7 +77,7 @@ describe('Wake-ups between processes', () => {
   const listens = (count: number) =>
     waitFor(`${count} listeners`, async () => {
       const last = (await connections()).map(({ query }) => query);
-      return last.filter((query) => /^NOTIFY "inbox_outbox:[0-9a-f]{8}-/.test(query)).length === count;
+      return last.filter((query) => /pg_notify\('inbox_outbox:[0-9a-f]{8}-/.test(query)).length === count;
     });
   const arrived = (...ids: string[]) =>
     waitFor(`${ids.join(', ')} to arrive`, () => ids.every((id) => collector.messageIds.includes(id)));
