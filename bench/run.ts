@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { MeasureReport } from './harness/measure';
@@ -7,8 +7,8 @@ import { World } from './harness/world';
 import { MEASURES } from './measures';
 
 /**
- * `npm run bench` runs everything and writes BENCHMARKS.md. `-- drain keys` runs only those and writes nothing; `--rounds`
- * (default 9) and `--scale` (default 1) make a run shorter, which does not count.
+ * `npm run bench` runs everything and writes BENCHMARKS.md. `-- drain keys` runs only those and writes their sections;
+ * `--rounds` (default 9) and `--scale` (default 1) make a run shorter, which does not count and is not written.
  */
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
@@ -24,19 +24,28 @@ async function main(): Promise<void> {
       const report = await measure.run(world, settings);
       reports.push(report);
       console.log(`\n${table(report)}`);
+      if (settings.rounds >= 9 && settings.scale === 1) await writeSection(measure.name, table(report));
     } finally {
       await world.close();
     }
-  }
-  const complete = chosen.length === MEASURES.length && settings.rounds >= 9 && settings.scale === 1;
-  if (complete) {
-    const text = [await environment(), ...reports.map(table)].join('\n\n');
-    await writeFile(join(module.path, 'BENCHMARKS.md'), `${text}\n`);
   }
   const missed = reports.flatMap(({ bars }) => bars).filter(({ met }) => !met);
   const invalid = reports.flatMap(({ results }) => results).filter(({ lost, double }) => lost + double > 0);
   console.log(`\n${missed.length} bars missed, ${invalid.length} rows invalid`);
   if (missed.length + invalid.length > 0) process.exitCode = 1;
+}
+
+/** A complete run takes an hour, so each measure has a section of its own, which the next run of it replaces. */
+async function writeSection(name: string, text: string): Promise<void> {
+  const file = join(module.path, 'BENCHMARKS.md');
+  const before = await readFile(file, 'utf8').catch(() => '');
+  const found = before.matchAll(/^<!-- measure (\S+) -->\n\n([^]*?)(?=\n\n<!-- measure |\s*$(?![^]))/gm);
+  const sections = new Map([...found].map((match) => [match[1]!, match[2]!]));
+  sections.set(name, `${text}\n\nMeasured on ${new Date().toISOString().slice(0, 10)}.`);
+  const inOrder = MEASURES.filter((measure) => sections.has(measure.name)).map(
+    (measure) => `<!-- measure ${measure.name} -->\n\n${sections.get(measure.name)}`,
+  );
+  await writeFile(file, `${[await environment(), ...inOrder].join('\n\n')}\n`);
 }
 
 void main();

@@ -5,7 +5,7 @@ import type { MeasureReport } from './measure';
 import { AMQP_URL, DATABASE_URL } from './servers';
 
 const digits = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-const fraction = new Intl.NumberFormat('en', { maximumFractionDigits: 3, minimumFractionDigits: 2 });
+const fraction = new Intl.NumberFormat('en', { maximumFractionDigits: 2, minimumFractionDigits: 2 });
 
 /** Small values with two digits after the point. */
 const figure = (value: number): string => (Math.abs(value) < 100 ? fraction : digits).format(value);
@@ -17,7 +17,7 @@ export function table({ title, unit, rounds, results, bars }: MeasureReport): st
     '',
     `Median of ${rounds} rounds, the lowest and the highest.`,
     '',
-    `| | ${unit} | lowest | highest | lost | double effects |`,
+    `|  | ${unit} | lowest | highest | lost | double effects |`,
     '|---|--:|--:|--:|--:|--:|',
     ...results.map(
       ({ contender, median, low, high, lost, double }) =>
@@ -48,6 +48,5 @@ export async function environment(): Promise<string> {
     '',
     `- ${cpus().length} cores (${cpu?.model.trim()})`,
     `- Node ${process.version}, PostgreSQL ${rows[0]?.server_version}, RabbitMQ ${rabbit}`,
-    `- ${new Date().toISOString().slice(0, 10)}`,
   ].join('\n');
 }

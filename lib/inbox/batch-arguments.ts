@@ -1,11 +1,11 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextSlot } from '../context/context-slot';
 import type { InboundMessage } from './inbound-message';
 import { restorePayload } from './payload';
 
 /** golevelup's arrays, and those that the handler gets in their place. */
 type Swaps = ReadonlyMap<unknown, unknown>;
 
-const storage = new AsyncLocalStorage<Swaps>();
+const slot = new ContextSlot<Swaps>();
 
 /**
  * The arguments of a batch handler: three arrays in step, of payloads, raw messages and headers.
@@ -53,7 +53,7 @@ export class BatchArguments {
       [this.messages, selected.messages],
       [this.headers, selected.headers],
     ]);
-    return storage.run(swaps, call);
+    return slot.run(swaps, call);
   }
 
   private refresh(index: number): void {
@@ -85,7 +85,7 @@ export function wrapBatchMethod(instance: object, propertyKey: string): () => vo
   // Inherited by two providers: it is wrapped once.
   if (!owner || !descriptor || !method || method[WRAPS]) return () => undefined;
   const wrapped: Method = function (this: unknown, ...args) {
-    const swaps = storage.getStore();
+    const swaps = slot.get();
     return method.apply(this, swaps ? args.map((each) => (swaps.has(each) ? swaps.get(each) : each)) : args);
   };
   for (const key of Reflect.getOwnMetadataKeys(method) as unknown[]) {

@@ -76,7 +76,8 @@ export class Handling {
   /** What waits for its place when the application stops goes back at once, and not when another handler has ended. */
   private async inGate<T>(work: () => Promise<T>): Promise<T> {
     const { gate, pauses } = this.parts;
-    const leave = await pauses.unlessStopped(gate.enter(), (late) => late());
+    pauses.assertRunning();
+    const leave = await (gate.hasPlace ? gate.enter() : pauses.unlessStopped(gate.enter(), (late) => late()));
     try {
       return await work();
     } finally {

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextSlot } from '../context/context-slot';
 
 /** What a handler can know about the delivery that it is handling. */
 export interface InboxContext {
@@ -19,14 +19,14 @@ export interface InboxContext {
   readonly signal: AbortSignal;
 }
 
-const storage = new AsyncLocalStorage<InboxContext>();
+const slot = new ContextSlot<InboxContext>();
 
 /** The delivery that is being handled by the calling code, or `undefined` outside of an `@Idempotent()` handler. */
 export function inboxContext(): InboxContext | undefined {
-  return storage.getStore();
+  return slot.get();
 }
 
 /** Runs `work`, and everything that it starts, as the handling of a delivery. */
 export function runInInboxContext<T>(context: InboxContext, work: () => T): T {
-  return storage.run(context, work);
+  return slot.run(context, work);
 }

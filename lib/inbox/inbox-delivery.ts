@@ -76,7 +76,8 @@ export class InboxDelivery {
       if (identified instanceof Error) return await this.bury(delivery, identified);
       if (delivery.policy.processing === 'deferred') return await this.store(identified);
       const key = identified.orderingKey;
-      const queue = key === undefined ? undefined : JSON.stringify([delivery.policy.consumer, key]);
+      if (key === undefined) return await this.settleIdentified(identified, abort);
+      const queue = JSON.stringify([delivery.policy.consumer, key]);
       // A failed one is kept before the next of its key has its turn, and that one is stored behind it.
       return await this.keys.run(queue, () => this.settleIdentified(identified, abort));
     } catch (error) {

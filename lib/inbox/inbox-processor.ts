@@ -16,6 +16,13 @@ const DATABASE_PAUSE = 500;
 /** Milliseconds that messages of somebody else's consumers may be due before that is worth a warning, and how often to look. */
 const OVERDUE = 60_000;
 
+/**
+ * Milliseconds: claimed ahead is what is worked off in this time, but at least once and at most nine times what may run at
+ * once. A claim costs as much as a run or two, and what waits here with slow handlers could run in another process.
+ */
+const AHEAD = 100;
+const MOST_AHEAD = 9;
+
 export interface InboxProcessorParts {
   /** Of the data source, where it has one. */
   readonly name: string | undefined;
@@ -38,10 +45,10 @@ export type ProcessCounts = Record<RunEnd, number>;
  * in the `SchedulerRegistry` (`inbox-processor`), and works in every instance that has handlers: claims exclude each
  * other. It is woken as soon as something was stored by this process.
  *
- * 1. Look whether anything is due: one EXISTS. After a claim that was full that is known already.
+ * 1. Look whether anything is due: one EXISTS. After a claim that was full, or what this process has stored, that is known.
  * 2. Claim as many as there is room for, of this instance's consumers only: while a new version is rolled out the old one
- *    leaves alone what it does not know. Twice as many as may run at once, so that the next is there when one has ended; those
- *    that wait are renewed.
+ *    leaves alone what it does not know. More than may run at once, so that the next is there when one has ended; those that
+ *    wait are renewed.
  * 3. Run each (see kept-run.ts), going on with 1. when half of the room is free, or when an ordering key has become free.
  * 4. Nothing is due and nothing runs: wait for the next poll or wake-up.
  *
@@ -51,25 +58,34 @@ export class InboxProcessor {
   private readonly logger = new Logger('InboxProcessor');
   private readonly interval: NamedInterval;
   private readonly wakeUp = new WakeUp();
+  /** Known from who stored it, so that nobody has to look. */
+  private somethingIsDue = false;
   private readonly handlers = new Map<string, KeptHandler>();
   private readonly warned = new Set<string>();
-  private readonly capacity: number;
   private inFlight = 0;
+  /** Milliseconds from the end of one run to the end of the next, lately. */
+  private pace = AHEAD;
+  private lastEnd = performance.now();
   private loop: Promise<void> | undefined;
   private stopping = false;
   private outage = false;
   private lookedForOthers = performance.now();
 
   constructor(private readonly parts: InboxProcessorParts) {
-    const { name, scheduler, pollInterval, gate } = parts;
+    const { name, scheduler, pollInterval } = parts;
     const jobName = name ? `inbox-processor:${name}` : 'inbox-processor';
     this.interval = new NamedInterval(scheduler, jobName, pollInterval, () => this.wake());
-    this.capacity = 2 * gate.size;
   }
 
   /** Has to be done before the start. */
   add(handler: KeptHandler): void {
     this.handlers.set(handler.policy.consumer, handler);
+  }
+
+  /** How many may be claimed and not ended. */
+  private get capacity(): number {
+    const { size } = this.parts.gate;
+    return size + Math.min(Math.max(Math.round(AHEAD / this.pace), size), MOST_AHEAD * size);
   }
 
   /** Whose messages it handles. */
@@ -93,8 +109,10 @@ export class InboxProcessor {
    */
   notify(delay = 0): void {
     if (!this.interval.active || delay >= this.parts.pollInterval) return;
-    if (delay === 0) this.wake();
-    else this.interval.outside(() => setTimeout(() => this.wake(), delay).unref());
+    if (delay === 0) {
+      this.somethingIsDue = true;
+      this.wake();
+    } else this.interval.outside(() => setTimeout(() => this.wake(), delay).unref());
   }
 
   /**
@@ -126,8 +144,9 @@ export class InboxProcessor {
   private async work(): Promise<void> {
     let moreIsDue = false;
     while (!this.stopping && this.interval.active) {
-      const room = this.capacity - this.inFlight;
-      if (this.wakeUp.take() || room >= this.capacity / 2) {
+      const { capacity } = this;
+      const room = capacity - this.inFlight;
+      if (this.wakeUp.take() || room >= capacity / 2) {
         moreIsDue = room > 0 && (await this.claimGuarded(room, moreIsDue)) === room;
         if (moreIsDue) continue;
       }
@@ -144,8 +163,10 @@ export class InboxProcessor {
 
   /** @returns how many were claimed */
   private async claimGuarded(room: number, moreIsDue: boolean): Promise<number> {
+    const isKnown = moreIsDue || this.somethingIsDue;
+    this.somethingIsDue = false;
     try {
-      const claimed = moreIsDue || (await this.parts.store.anythingDue()) ? await this.claim(room) : 0;
+      const claimed = isKnown || (await this.parts.store.anythingDue()) ? await this.claim(room) : 0;
       if (this.outage) this.logger.log('Kept messages can be claimed again');
       this.outage = false;
       await this.lookForOthers();
@@ -180,9 +201,16 @@ export class InboxProcessor {
       )
       .then(() => {
         this.inFlight--;
+        this.notePace();
         // The next of its key can be claimed; and below half of the room it is worth to claim.
         if (row.orderingKey !== null || this.inFlight <= this.capacity / 2) this.wakeUp.request();
       });
+  }
+
+  private notePace(): void {
+    const now = performance.now();
+    this.pace += 0.1 * (Math.min(now - this.lastEnd, AHEAD) - this.pace);
+    this.lastEnd = now;
   }
 
   /** What a consumer waits for that no instance has any more would wait in silence. */

@@ -3,6 +3,7 @@ import type { EntityManager, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
 import { runAsHandlingOf } from '../message/message-context';
 import { isConnectionGone } from '../transaction/connection-check';
+import { Cancellation } from '../transaction/cancellation';
 import type { CutOff } from '../transaction/cut-off';
 import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { Transactions } from '../transaction/transactions';
@@ -119,13 +120,15 @@ export class InboxTransaction {
     abort: AbortSignal,
   ): Promise<unknown> {
     const { policy, key, attempt } = delivery;
-    const controller = new AbortController();
+    const cancellation = new Cancellation();
     const context = {
       consumer: policy.consumer,
       messageId: key?.messageId,
       attempt,
       duplicate,
-      signal: controller.signal,
+      get signal() {
+        return cancellation.signal;
+      },
     };
     try {
       const running = runAsHandlingOf(messageContextOf(delivery), () =>
@@ -133,7 +136,7 @@ export class InboxTransaction {
       );
       const value = await this.cutOff.until(running, {
         runner,
-        controller,
+        cancellation,
         abort,
         timeout: policy.timeout,
         handler: policy.consumer,
@@ -143,7 +146,7 @@ export class InboxTransaction {
     } catch (error) {
       // Asked on the connection itself and not read from the error: the handler may have made its own error of it, and an
       // error that looks like it may be about another server that the handler talks to.
-      if (!controller.signal.aborted && (await isConnectionGone(runner, this.dialect)))
+      if (!cancellation.aborted && (await isConnectionGone(runner, this.dialect)))
         throw new ConnectionGone(error);
       throw error;
     }
@@ -155,8 +158,7 @@ export class InboxTransaction {
     runner: QueryRunner,
     abort: AbortSignal,
   ): Promise<boolean> {
-    const controller = new AbortController();
-    return this.cutOff.until(this.take(delivery, runner), { runner, controller, abort });
+    return this.cutOff.until(this.take(delivery, runner), { runner, abort });
   }
 
   private judge(error: unknown, during: Step, value: unknown): Attempt {

@@ -3,7 +3,7 @@ import type { ClaimStore } from '../claiming/claim';
 import type { Dialect } from '../persistence/dialect';
 import type { ClaimedInboxMessage, InboxKey, KeptMessage } from '../persistence/inbox-message';
 import type { FailedRun } from '../persistence/kept-inbox-statements';
-import { ownTransaction } from '../transaction/own-work';
+import { ownRead, ownTransaction } from '../transaction/own-work';
 import { errorText, type InboxStore } from './inbox-store';
 
 /** The module's own statements never wait for ever; whoever needs them tries again. Milliseconds. */
@@ -62,7 +62,7 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
   }
 
   anythingDue(): Promise<boolean> {
-    return this.own((runner) => this.dialect.inbox.anyKeptDue(runner, this.consumers()));
+    return this.read((runner) => this.dialect.inbox.anyKeptDue(runner, this.consumers()));
   }
 
   /** P1 step 7. In the order of storing. */
@@ -92,18 +92,27 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
 
   /** @returns how many messages are open, counted up to `limit` */
   backlog(limit: number): Promise<number> {
-    return this.own((runner) => this.dialect.inbox.backlog(runner, limit));
+    return this.read((runner) => this.dialect.inbox.backlog(runner, limit));
   }
 
   /** @returns other consumers, whose messages have been due for so many milliseconds */
   waitingConsumers(overdue: number): Promise<string[]> {
-    return this.own((runner) => this.dialect.inbox.waitingConsumers(runner, this.consumers(), overdue));
+    return this.read((runner) => this.dialect.inbox.waitingConsumers(runner, this.consumers(), overdue));
   }
 
-  private async own<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+  private own<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    return this.rerun(() => ownTransaction(this.dataSource, LIMITS, work));
+  }
+
+  /** One statement that only reads. */
+  private read<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    return this.rerun(() => ownRead(this.dataSource, LIMITS, work));
+  }
+
+  private async rerun<T>(work: () => Promise<T>): Promise<T> {
     for (let reruns = RERUNS; ; reruns--) {
       try {
-        return await ownTransaction(this.dataSource, LIMITS, work);
+        return await work();
       } catch (error) {
         if (reruns === 0 || !this.dialect.isRetryable(error)) throw error;
       }

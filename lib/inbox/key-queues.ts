@@ -4,9 +4,7 @@ import { Mutex } from 'async-mutex';
 export class KeyQueues {
   private readonly queues = new Map<string, { readonly mutex: Mutex; users: number }>();
 
-  /** @param key `undefined`: nothing to wait for */
-  async run<T>(key: string | undefined, work: () => Promise<T>): Promise<T> {
-    if (key === undefined) return work();
+  async run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const queue = this.queues.get(key) ?? { mutex: new Mutex(), users: 0 };
     this.queues.set(key, queue);
     queue.users++;

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextSlot } from '../context/context-slot';
 import type { LockContext } from './lock-handle';
 
 /** A lock that the running code is under, and whose lock table it is in. */
@@ -7,11 +7,11 @@ interface Holding {
   readonly lock: LockContext;
 }
 
-const storage = new AsyncLocalStorage<readonly Holding[]>();
+const slot = new ContextSlot<readonly Holding[]>();
 
 /** Runs `fn`, and everything it starts, under the lock. */
 export function runUnder<T>(table: object, lock: LockContext, fn: () => T): T {
-  return storage.run([...(storage.getStore() ?? []), { table, lock }], fn);
+  return slot.run([...(slot.get() ?? []), { table, lock }], fn);
 }
 
 /**
@@ -21,8 +21,8 @@ export function runUnder<T>(table: object, lock: LockContext, fn: () => T): T {
  * @param name default: whichever it is
  */
 export function currentLock(table: object, name?: string): LockContext | undefined {
-  return storage
-    .getStore()
+  return slot
+    .get()
     ?.filter((each) => each.table === table && each.lock.held && (name ?? each.lock.name) === each.lock.name)
     .at(-1)?.lock;
 }

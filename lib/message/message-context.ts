@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextSlot } from '../context/context-slot';
 
 /**
  * The message that the running code handles, as far as what it publishes is concerned. Set around every handler that is
@@ -13,14 +13,14 @@ export interface MessageContext {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-const storage = new AsyncLocalStorage<MessageContext>();
+const slot = new ContextSlot<MessageContext>();
 
 /** The message that is being handled by the calling code, or `undefined` outside of a handler. */
 export function currentMessage(): MessageContext | undefined {
-  return storage.getStore();
+  return slot.get();
 }
 
 /** Runs `work`, and everything that it starts, as the handling of a message. */
 export function runAsHandlingOf<T>(message: MessageContext, work: () => T): T {
-  return storage.run(message, work);
+  return slot.run(message, work);
 }

@@ -32,6 +32,9 @@ export interface Dialect {
   /** Columns that the database really has, by table path; a missing table is an empty set. */
   existingColumns(runner: QueryRunner): Promise<Map<'outbox' | 'inbox' | 'lock', Set<string>>>;
 
+  /** Whether the inbox table is partitioned: its kept messages are claimed by their place in it, which partitions share. */
+  isInboxPartitioned(runner: QueryRunner): Promise<boolean>;
+
   /**
    * Ends the statement that is running on the victim's connection, if there is one.
    *

@@ -55,6 +55,12 @@ export async function verifySchema(
           problems.push(`the table "${tablePath}" has no column "${databaseName}"`);
       }
     }
+    if (await dialect.isInboxPartitioned(runner)) {
+      const { tablePath } = dataSource.getMetadata(tables.inbox);
+      problems.push(
+        `the table "${tablePath}" is partitioned, and kept messages are claimed by their place in it`,
+      );
+    }
     if (problems.length > 0) {
       throw new InboxOutboxSchemaError(
         problems,

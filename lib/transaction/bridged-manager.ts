@@ -1,4 +1,5 @@
 import { type DataSource, type EntityManager, type QueryRunner } from 'typeorm';
+import { outerTransaction } from './bridged-transaction';
 import { ConductedRunner } from './conducted-runner';
 import { dataSourceOf } from './data-source-of';
 import { joinHandDriven } from './hand-driven';
@@ -57,6 +58,7 @@ export function transactionInBridge<T>(
   const around = runner && (ConductedRunner.find(runner)?.outer ?? joinHandDriven(runner, guard));
   if (around?.isActive) return nestedTransaction(around, guard, isolationLevel, forgetting(libraries, work));
   const where = { dataSource, guard, runner, isolationLevel };
+  if (libraries.length === 0 && !opening) return outerTransaction(where, work);
   // A library keeps the manager that it gets.
   return throughLibraries(libraries, where, opening ? () => work(createJoiningManager(dataSource)) : work);
 }

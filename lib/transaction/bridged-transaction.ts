@@ -59,7 +59,7 @@ export async function outerTransaction<T>(where: OuterTransaction, work: Transac
       await conductor.open(scope);
       result = await runInScope(scope, () => work(runner.manager));
       scope.state = 'ending';
-      await abandonOpenChild(scope, conductor);
+      if (scope.openChild) await abandonOpenChild(scope, conductor);
       await commit(scope, conductor);
     } catch (error) {
       scope.state = 'rolled back';
@@ -70,8 +70,8 @@ export async function outerTransaction<T>(where: OuterTransaction, work: Transac
   } finally {
     conductor.close(scope);
     await giveBack(runner, guard, !where.runner);
-    if (scope.state === 'committed') await runAfterCommit(scope);
-    await runAfterEnd(scope);
+    if (scope.state === 'committed' && scope.afterCommit.length > 0) await runAfterCommit(scope);
+    if (scope.afterEnd.length > 0) await runAfterEnd(scope);
   }
   return result;
 }
@@ -81,7 +81,8 @@ async function commit(scope: TransactionScope, conductor: ConductedRunner): Prom
   if (scope.doomed) throw scope.doomed;
   if (runner.isReleased) throw conductor.lost ?? scope.endedError('rolled back');
   // Asked here too for the sake of the error: of a transaction ended by hand TypeORM says that none was started.
-  await conductor.guard.assertAlive(runner);
+  const answer = conductor.guard.assertAlive(runner);
+  if (answer) await answer;
   const isDone = () => runnerState(runner).transactionDepth <= scope.depth;
   try {
     await runInScope(new ClosingScope(scope, isDone), () => conductor.commit(scope));

@@ -37,6 +37,11 @@ export class ConcurrencyGate {
     return new ConcurrencyGate(Math.max(atLeast, 1, poolSize(dataSource) - RESERVE));
   }
 
+  /** Whether {@link enter} need not wait. */
+  get hasPlace(): boolean {
+    return !this.semaphore.isLocked() && (this.outer?.hasPlace ?? true);
+  }
+
   /** Waits for a place, first come, first served. */
   async enter(): Promise<LeaveGate> {
     const [, leave] = await this.semaphore.acquire();

@@ -2,6 +2,7 @@ import type { LoggerService } from '@nestjs/common';
 import type { DataSource, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
 import { within } from '../timing/within';
+import { Cancellation } from './cancellation';
 import { HandlerTimeoutError } from './handler-timeout.error';
 import { runOutside } from './own-work';
 import { ShuttingDownError } from './shutting-down.error';
@@ -13,8 +14,8 @@ const CANCEL_PATIENCE = 1_000;
 /** When to stop waiting for a piece of work on a connection. */
 export interface Cut {
   readonly runner: QueryRunner;
-  /** Is aborted with the reason. */
-  readonly controller: AbortController;
+  /** Is aborted with the reason. Left out where nobody asks. */
+  readonly cancellation?: Cancellation;
   /** Fires when a shutdown cannot wait any longer. */
   readonly abort: AbortSignal;
   /** Milliseconds. Default: no limit. */
@@ -38,34 +39,35 @@ export class CutOff {
    * @throws {ShuttingDownError}
    */
   async until<T>(running: Promise<T>, cut: Cut): Promise<T> {
-    const { runner, controller, abort, timeout, handler = '' } = cut;
+    const { runner, cancellation = new Cancellation(), abort, timeout, handler = '' } = cut;
     let timer: NodeJS.Timeout | undefined;
     let cancelling: Promise<void> | undefined;
-    let end: (reason: Error) => void = () => undefined;
-    const over = new Promise<never>((_, rejected) => {
-      end = (reason) => {
-        controller.abort(reason);
-        // A ROLLBACK waits for the statement before it, however long that takes.
-        cancelling = this.cancelStatement(runner);
-        void cancelling.then(() => rejected(reason));
-      };
-    });
-    const onAbort = () => end(new ShuttingDownError());
-    abort.addEventListener('abort', onAbort);
-    if (abort.aborted) onAbort();
-    if (timeout !== undefined)
-      timer = setTimeout(() => end(new HandlerTimeoutError(handler, timeout)), timeout);
+    let onAbort: () => void = () => undefined;
     try {
-      return await Promise.race([running, over]);
+      return await new Promise<T>((resolve, reject) => {
+        const end = (reason: Error) => {
+          if (cancellation.aborted) return;
+          cancellation.abort(reason);
+          // A ROLLBACK waits for the statement before it, however long that takes.
+          cancelling = this.cancelStatement(runner);
+          void cancelling.then(() => reject(reason));
+        };
+        onAbort = () => end(new ShuttingDownError());
+        abort.addEventListener('abort', onAbort);
+        if (abort.aborted) onAbort();
+        if (timeout !== undefined)
+          timer = setTimeout(() => end(new HandlerTimeoutError(handler, timeout)), timeout);
+        running.then(resolve, reject);
+      });
     } catch (error) {
       // What it made of having been cut off is no failure of its own.
-      throw controller.signal.aborted ? controller.signal.reason : error;
+      throw cancellation.reason ?? error;
     } finally {
       clearTimeout(timer);
       abort.removeEventListener('abort', onAbort);
       // Until then the connection must not become somebody else's, whose statement would be cancelled instead.
       await cancelling;
-      if (controller.signal.aborted) this.watchStraggler(running, handler);
+      if (cancellation.aborted) this.watchStraggler(running, handler);
     }
   }
 

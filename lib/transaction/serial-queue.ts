@@ -1,16 +1,19 @@
 /** Runs one piece of work after the other, in the order in which they came. One that fails does not stop the next. */
 export class SerialQueue {
-  /** Settles when the last one is done; nothing while there is none. */
-  private last: Promise<void> | undefined;
+  private busy = false;
+  private readonly waiting: (() => void)[] = [];
 
-  run<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.last ? this.last.then(work) : work();
-    const settled = turn.then(noop, noop).then(() => {
-      if (this.last === settled) this.last = undefined;
-    });
-    this.last = settled;
-    return turn;
+  /** Begins at once where nothing runs. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.busy) await new Promise<void>((resolve) => this.waiting.push(resolve));
+    this.busy = true;
+    try {
+      return await work();
+    } finally {
+      // Handed on without a moment in which somebody else could come first.
+      const next = this.waiting.shift();
+      if (next) next();
+      else this.busy = false;
+    }
   }
 }
-
-const noop = () => undefined;

@@ -1,14 +1,14 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextSlot } from '../context/context-slot';
 import { SerialQueue } from './serial-queue';
 
 /** A statement whose turn it is, with a queue of its own for what is sent from inside it. */
 interface Turn {
   readonly queue: StatementQueue;
-  readonly inner: SerialQueue;
+  inner: SerialQueue | undefined;
   over: boolean;
 }
 
-const turns = new AsyncLocalStorage<Turn>();
+const turns = new ContextSlot<Turn>();
 
 /**
  * Statements of one connection, one at a time: pg 9 will refuse a second query on a busy client.
@@ -20,10 +20,11 @@ export class StatementQueue {
   private readonly outer = new SerialQueue();
 
   run<T>(statement: () => Promise<T>): Promise<T> {
-    const around = turns.getStore();
-    const queue = around && around.queue === this && !around.over ? around.inner : this.outer;
+    const around = turns.get();
+    const isInside = around && around.queue === this && !around.over;
+    const queue = isInside ? (around.inner ??= new SerialQueue()) : this.outer;
     return queue.run(async () => {
-      const turn: Turn = { queue: this, inner: new SerialQueue(), over: false };
+      const turn: Turn = { queue: this, inner: undefined, over: false };
       try {
         return await turns.run(turn, statement);
       } finally {

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextSlot } from '../context/context-slot';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { dataSourceOf } from './data-source-of';
 import type { TransactionScope } from './transaction-scope';
@@ -7,14 +7,14 @@ import type { TransactionScope } from './transaction-scope';
 type Scopes = ReadonlyMap<DataSource, TransactionScope>;
 
 const NOWHERE: Scopes = new Map();
-const storage = new AsyncLocalStorage<Scopes>();
+const slot = new ContextSlot<Scopes>();
 
 /**
  * The scope that the calling code was started in. It may be over: whoever uses it has to look at its state. None where
  * another library runs the code without the transaction.
  */
 export function currentScope(dataSource: DataSource): TransactionScope | undefined {
-  const scope = storage.getStore()?.get(dataSource)?.resolve();
+  const scope = slot.get()?.get(dataSource)?.resolve();
   return scope?.isActive && scope.isSuspended() ? undefined : scope;
 }
 
@@ -26,17 +26,17 @@ export function currentScopeOn(runner: QueryRunner): TransactionScope | undefine
 
 /** Runs `fn`, and everything it starts, inside the scope. */
 export function runInScope<T>(scope: TransactionScope, fn: () => T): T {
-  return storage.run(new Map(storage.getStore() ?? NOWHERE).set(scope.dataSource, scope), fn);
+  return slot.run(new Map(slot.get() ?? NOWHERE).set(scope.dataSource, scope), fn);
 }
 
 /** Runs `fn`, and everything it starts, in no transaction of this data source; in those of others all the same. */
 export function runOutsideScopeOf<T>(dataSource: DataSource, fn: () => T): T {
-  const scopes = new Map(storage.getStore() ?? NOWHERE);
+  const scopes = new Map(slot.get() ?? NOWHERE);
   scopes.delete(dataSource);
-  return storage.run(scopes, fn);
+  return slot.run(scopes, fn);
 }
 
 /** Runs `fn`, and everything it starts, in no transaction of any data source. */
 export function runOutsideScopes<T>(fn: () => T): T {
-  return storage.run(NOWHERE, fn);
+  return slot.run(NOWHERE, fn);
 }

@@ -538,7 +538,7 @@ export const mutations = [
   {
     guarantee: 'C05',
     file: 'lib/transport/local/transactional-runs.ts',
-    replace: '!controller.signal.aborted && (await isConnectionGone(runner, dialect))',
+    replace: '!cancellation.aborted && (await isConnectionGone(runner, dialect))',
     with: 'dialect.isRetryable(await isConnectionGone(runner, dialect))',
     test: ['test/integration/outbox-local/running.spec.ts', '-t', 'C05: a database that goes away'],
     why: 'a database that is away uses up the attempts of local handlers',

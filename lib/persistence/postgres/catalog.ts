@@ -21,3 +21,12 @@ export async function columnsOf(runner: QueryRunner, sql: SqlTemplate): Promise<
   );
   return new Set(found.map(({ name }) => name));
 }
+
+export async function isPartitioned(runner: QueryRunner, sql: SqlTemplate): Promise<boolean> {
+  const [row] = await rows<{ kind: string }>(
+    runner,
+    'SELECT relkind::text AS kind FROM pg_class WHERE oid = to_regclass($1::text)',
+    [sql('{}')],
+  );
+  return row?.kind === 'p';
+}

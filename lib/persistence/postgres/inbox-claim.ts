@@ -21,8 +21,13 @@ const anyDueSql = (sql: SqlTemplate): string =>
 /**
  * One claim at a time, in a statement of its own so that the claim's snapshot is younger than the lock: two claims at once
  * could each take a message of one key, one of them a replayed one that comes before the other.
+ *
+ * The claim's commit does not wait for the disk. A crash of the server may take it back; then the messages are open again, and
+ * whoever has claimed them finds that out when it takes the first under its token, before it has done anything. And no
+ * compilation, as for the outbox.
  */
-const mutexSql = (sql: SqlTemplate): string => `SELECT ${lockClaims(sql)}`;
+const mutexSql = (sql: SqlTemplate): string =>
+  `SELECT set_config('synchronous_commit', 'off', true), set_config('jit', 'off', true), ${lockClaims(sql)}`;
 
 /**
  * P1, step 7.

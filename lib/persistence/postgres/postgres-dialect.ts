@@ -1,7 +1,7 @@
 import type { DialectFactory } from '../dialect';
 import { sqlTemplate } from '../table-names';
 import { cancelStatement } from './cancel-statement';
-import { columnsOf, serverVersion } from './catalog';
+import { columnsOf, isPartitioned, serverVersion } from './catalog';
 import { inboxDeadLetters, outboxDeadLetters } from './dead-letters';
 import { createTablesSql } from './ddl';
 import { isConnectionFault, isRetryable } from './errors';
@@ -57,6 +57,7 @@ export const createPostgresDialect: DialectFactory = (dataSource, tables) => {
         ['inbox', await columnsOf(runner, inbox)],
         ['lock', await columnsOf(runner, lock)],
       ]),
+    isInboxPartitioned: (runner) => isPartitioned(runner, inbox),
     cancelStatement,
     isRetryable,
     isConnectionFault,

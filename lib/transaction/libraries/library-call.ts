@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextSlot } from '../../context/context-slot';
 import type { DataSource } from 'typeorm';
 import type { TransactionWork } from '../transaction-scope';
 import type { TransactionLibrary } from './transaction-library';
@@ -13,7 +13,7 @@ export interface LibraryCall {
   readonly open?: (work: TransactionWork<unknown>) => Promise<unknown>;
 }
 
-const calls = new AsyncLocalStorage<LibraryCall>();
+const calls = new ContextSlot<LibraryCall>();
 
 /** Runs `fn`, which makes the library call `dataSource.transaction()`. */
 export function inLibraryCall<T>(call: LibraryCall, fn: () => T): T {
@@ -22,14 +22,14 @@ export function inLibraryCall<T>(call: LibraryCall, fn: () => T): T {
 
 /** The same for a library that opens a transaction by itself. Where we have asked it to, that is known already. */
 export function asLibrary<T>(library: TransactionLibrary, dataSource: DataSource, fn: () => T): T {
-  const asked = calls.getStore();
+  const asked = calls.get();
   const isAsked = asked && !asked.taken && asked.library === library && asked.dataSource === dataSource;
   return isAsked ? fn() : calls.run({ library, dataSource, taken: false }, fn);
 }
 
 /** The library's call that `dataSource.transaction()` has been called by. The first who asks gets it. */
 export function takeLibraryCall(dataSource: DataSource): LibraryCall | undefined {
-  const call = calls.getStore();
+  const call = calls.get();
   if (!call || call.taken || call.dataSource !== dataSource) return undefined;
   call.taken = true;
   return call;

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextSlot } from '../../context/context-slot';
 import type { ArgumentsHost } from '@nestjs/common';
 import { runAsHandlingOf } from '../../message/message-context';
 
@@ -33,14 +33,14 @@ export function isOutboxContext(context: Pick<ArgumentsHost, 'getType'>): boolea
   return context.getType<string>() === CONTEXT_TYPE;
 }
 
-const storage = new AsyncLocalStorage<OutboxHandlerContext>();
+const slot = new ContextSlot<OutboxHandlerContext>();
 
 /** The message that is being handled by the calling code, or `undefined` outside of an `@OutboxHandler()` method. */
 export function outboxContext(): OutboxHandlerContext | undefined {
-  return storage.getStore();
+  return slot.get();
 }
 
 /** Runs `work`, and everything that it starts, as the handling of a message: what it publishes tells where it comes from. */
 export function runInOutboxContext<T>(context: OutboxHandlerContext, work: () => T): T {
-  return storage.run(context, () => runAsHandlingOf(context, work));
+  return slot.run(context, () => runAsHandlingOf(context, work));
 }

@@ -3,6 +3,7 @@ import type { EntityManager, QueryRunner } from 'typeorm';
 import type { Dialect } from '../../persistence/dialect';
 import { HandlerUnavailableError } from '../../message/handler-unavailable.error';
 import { isConnectionGone } from '../../transaction/connection-check';
+import { Cancellation } from '../../transaction/cancellation';
 import type { CutOff } from '../../transaction/cut-off';
 import { ShuttingDownError } from '../../transaction/shutting-down.error';
 import type { Transactions } from '../../transaction/transactions';
@@ -85,23 +86,22 @@ export class TransactionalRuns implements HandlerRuns {
   private async settle(runner: QueryRunner, { message, token, abort }: RunTerms): Promise<boolean> {
     const { dialect, cutOff, keepSent } = this.use;
     const settlement = { token, sent: [message.seq], failed: [], released: [], keepSent };
-    const controller = new AbortController();
     const settling = dialect.outbox.settle(runner, settlement);
-    const { settled } = await cutOff.until(settling, { runner, controller, abort });
+    const { settled } = await cutOff.until(settling, { runner, abort });
     return settled > 0;
   }
 
   private async handle(runner: QueryRunner, { handler, message, abort }: RunTerms): Promise<void> {
     const { cutOff, dialect } = this.use;
-    const controller = new AbortController();
-    const { payload, context } = readable(() => decodeLocalMessage(message, controller.signal));
+    const cancellation = new Cancellation();
+    const { payload, context } = readable(() => decodeLocalMessage(message, cancellation.signal));
     const { timeout } = handler.options;
     try {
       const running = runInOutboxContext(context, () => handler.handle(payload, context));
-      await cutOff.until(running, { runner, controller, abort, timeout, handler: handler.name });
+      await cutOff.until(running, { runner, cancellation, abort, timeout, handler: handler.name });
     } catch (error) {
       // Asked on the connection itself and not read from the error, of which the handler may have made its own.
-      if (!controller.signal.aborted && (await isConnectionGone(runner, dialect)))
+      if (!cancellation.aborted && (await isConnectionGone(runner, dialect)))
         throw new ConnectionGone(thrownText(error), { cause: error });
       throw error;
     }

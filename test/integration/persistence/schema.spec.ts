@@ -7,6 +7,7 @@ import {
   createInboxOutboxMigration,
 } from '../../../lib/persistence/migration';
 import { createTables, type TableOptions } from '../../../lib/persistence/tables';
+import { verifySchema } from '../../../lib/persistence/verify-schema';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
 import { printPostgresSql } from '../../unit/persistence/print-sql';
 import { outboxRow } from './messages';
@@ -47,7 +48,7 @@ describe('The tables in the database', () => {
       ...options,
     });
     await dataSource.initialize();
-    return { dataSource, dialect: createDialect(dataSource, tables) };
+    return { dataSource, tables, dialect: createDialect(dataSource, tables) };
   }
 
   const differences = async ({ driver }: DataSource) =>
@@ -217,6 +218,17 @@ describe('The tables in the database', () => {
     ]);
     expect(await dialect.serverVersion(runner)).toMatchObject({ supported: true });
     await runner.release();
+  });
+
+  it('are refused when the inbox is partitioned: rows of two partitions may have the same place', async () => {
+    const { dataSource, tables, dialect } = await connect();
+    await dataSource.synchronize();
+    await expect(verifySchema(dataSource, tables, dialect)).resolves.toBeUndefined();
+    await database.query('ALTER TABLE inbox_message RENAME TO old');
+    await database.query(
+      'CREATE TABLE inbox_message (LIKE old INCLUDING DEFAULTS) PARTITION BY HASH (message_id)',
+    );
+    await expect(verifySchema(dataSource, tables, dialect)).rejects.toThrow('"inbox_message" is partitioned');
   });
 });
 
