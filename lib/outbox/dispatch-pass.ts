@@ -19,6 +19,8 @@ import type { WakeUp } from './wake-up';
  */
 const AHEAD = 2;
 const MOST_BATCHES = 4;
+/** Full claims after which a batch more is tried again, when before there were too few free keys for it. */
+const PATIENCE = 8;
 
 export interface DispatchPassDependencies {
   readonly store: OutboxStore;
@@ -112,19 +114,24 @@ export class DispatchPass {
   private async drain(): Promise<void> {
     const { store, wakeUp, options, logger } = this.use;
     let moreIsDue = false;
+    // Batches at once. A claim that finds too few free keys has read the whole backlog for it, so as long as nothing new comes
+    // the next has to wait for what is under way.
+    let places = this.pipeline;
     while (this.mayGoOn()) {
-      wakeUp.take();
+      if (wakeUp.take()) places = this.pipeline;
       // What ends during the look may free keys that the look still found busy.
       const isLast = this.underWay.size === 0;
-      if (this.underWay.size < this.pipeline && (moreIsDue || (await store.anythingDue()))) {
+      if (this.underWay.size < Math.floor(places) && (moreIsDue || (await store.anythingDue()))) {
         const terms = { lease: options.lease, limit: options.batchSize };
         const claim = this.mayGoOn() ? await Claim.take(store, terms, logger) : undefined;
         moreIsDue = claim?.messages.length === options.batchSize;
-        if (claim) {
-          this.begin(claim);
-          // A full batch says that there is more; otherwise whatever was due is under way.
-          if (moreIsDue) continue;
+        if (claim) this.begin(claim);
+        // A full batch says that there is more; otherwise whatever was due, and not held by its key, is under way.
+        if (moreIsDue) {
+          places = Math.min(this.pipeline, places + 1 / PATIENCE);
+          continue;
         }
+        places = Math.max(1, this.underWay.size);
       }
       if (this.underWay.size > 0) await Promise.race([...this.underWay.values(), wakeUp.wait()]);
       else if (isLast) return;

@@ -122,6 +122,30 @@ describe('OutboxDispatcher', () => {
     expect(transport.sent).toEqual(['id-1', 'id-2']);
   });
 
+  it('a claim that found too few free keys is not repeated before something has ended, or something new has come', async () => {
+    database.add(...Array.from({ length: 40 }, (_, n) => ({ orderingKey: `key-${n % 4}` })));
+    const confirms: (() => void)[] = [];
+    transport.answer = () => new Promise((resolve) => confirms.push(() => resolve({ kind: 'sent' })));
+    const dispatcher = create({ batchSize: 2, pollInterval: '10m' });
+    dispatcher.start();
+    await turn();
+    // Two batches hold all keys, and the third claim found none.
+    expect([transport.sent.length, counts('claim')]).toEqual([4, 3]);
+    for (let round = 1; round <= 4; round++) {
+      for (const confirm of confirms.splice(0, 2)) confirm();
+      await turn();
+      expect([transport.sent.length, counts('claim')]).toEqual([4 + 2 * round, 3 + round]);
+    }
+    database.add({});
+    dispatcher.notify();
+    await turn();
+    expect(transport.sent.at(-1)).toBe('id-41');
+    const done = setInterval(() => confirms.splice(0).forEach((confirm) => confirm()), 1);
+    await jest.advanceTimersByTimeAsync(200);
+    clearInterval(done);
+    expect(new Set(transport.sent).size).toBe(41);
+  });
+
   it('idle, it asks only whether anything is due', async () => {
     create({ pollInterval: 1_000, lease: '1h' }).start();
     await jest.advanceTimersByTimeAsync(60_000);
