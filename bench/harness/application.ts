@@ -14,7 +14,7 @@ export interface ApplicationOptions {
   readonly poolSize?: number;
 }
 
-/** An application as users write it, on the database DATABASE. The tables come from the migration, as in production. */
+/** An application as users write it, on the database DATABASE. The tables come from the migration, or are there (MIGRATE=no). */
 export function openApplication({
   outbox,
   providers = [],
@@ -28,7 +28,7 @@ export function openApplication({
         url: process.env.DATABASE,
         autoLoadEntities: true,
         migrations: [createInboxOutboxMigration()],
-        migrationsRun: true,
+        migrationsRun: process.env.MIGRATE !== 'no',
         ...(poolSize && { poolSize }),
       }),
       RabbitMQModule.forRoot({ uri: AMQP_URL, ...(channels && { channels }) }),

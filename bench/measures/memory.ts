@@ -24,7 +24,7 @@ export const memory: Measure = {
     await table.insert({ count, status: 'ready', routingKey: queue });
     await table.vacuum();
     await table.close();
-    const program = Program.start('programs/product.ts', { DATABASE: url }, ['--expose-gc']);
+    const program = Program.start('programs/product.ts', { DATABASE: url, MIGRATE: 'no' }, ['--expose-gc']);
     try {
       await program.call('ready');
       const { idle, peak, tenths } = await program.call<Memory>('drainWatched');
