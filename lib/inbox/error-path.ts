@@ -101,7 +101,7 @@ class ErrorPath {
         if (settlement) this.answer(channel, message, settlement);
       });
     } catch (unexpected) {
-      this.logger.error(`The error handling of ${this.names} failed`, stackOf(unexpected));
+      this.logger.error(`The error handling of ${this.names} failed`, thrownDetails(unexpected));
       this.answer(channel, message, requeue);
     }
   }
@@ -130,7 +130,9 @@ class ErrorPath {
   ): Promise<Settlement | undefined> {
     const answer = this.inboxes.answers.to(message);
     if (answer && isFinal(answer.settlement)) {
-      this.logger.debug(`A message for ${answer.handler.name} was answered, but then: ${stackOf(error)}`);
+      this.logger.debug(
+        `A message for ${answer.handler.name} was answered, but then: ${thrownDetails(error)}`,
+      );
       return replyMayBeLost(answer, message) ? requeue : answer.settlement;
     }
     if (this.configured?.kind === 'custom') {
@@ -168,7 +170,7 @@ class ErrorPath {
       if (isClosedChannel(failure)) return this.leaveToBroker();
       this.logger.error(
         `The errorHandler of ${this.names} failed; what it was called for is requeued`,
-        stackOf(failure),
+        thrownDetails(failure),
       );
       await pause(abort);
       for (const message of messages) this.answer(channel, message, requeue);
@@ -248,10 +250,6 @@ function replyMayBeLost({ handler, settlement }: Answer, message: RawMessage): b
 
 function isClosedChannel(error: unknown): boolean {
   return error instanceof Error && error.name === 'IllegalOperationError';
-}
-
-function stackOf(error: unknown): string {
-  return thrownDetails(error);
 }
 
 function pause(abort: AbortSignal): Promise<void> {

@@ -4,13 +4,11 @@ import type { Dialect } from '../persistence/dialect';
 import type { ClaimedInboxMessage, InboxKey, KeptMessage } from '../persistence/inbox-message';
 import type { FailedRun } from '../persistence/kept-inbox-statements';
 import { ownRead, ownTransaction } from '../transaction/own-work';
+import { rerunOnConflict } from '../transaction/rerun';
 import { errorText, type InboxStore } from './inbox-store';
 
 /** The module's own statements never wait for ever; whoever needs them tries again. Milliseconds. */
 const LIMITS = { statementTimeout: 10_000, lockTimeout: 5_000 };
-
-/** Serialization failures and deadlocks say nothing about the work itself: the transaction is simply run again. */
-const RERUNS = 5;
 
 /** What became of a message that was to be kept. */
 export type Keeping =
@@ -101,21 +99,11 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
   }
 
   private own<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
-    return this.rerun(() => ownTransaction(this.dataSource, LIMITS, work));
+    return rerunOnConflict(this.dialect, () => ownTransaction(this.dataSource, LIMITS, work));
   }
 
   /** One statement that only reads. */
   private read<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
-    return this.rerun(() => ownRead(this.dataSource, LIMITS, work));
-  }
-
-  private async rerun<T>(work: () => Promise<T>): Promise<T> {
-    for (let reruns = RERUNS; ; reruns--) {
-      try {
-        return await work();
-      } catch (error) {
-        if (reruns === 0 || !this.dialect.isRetryable(error)) throw error;
-      }
-    }
+    return rerunOnConflict(this.dialect, () => ownRead(this.dataSource, LIMITS, work));
   }
 }

@@ -142,18 +142,12 @@ export class LocalLane {
   private async drain(): Promise<void> {
     while (this.mayGoOn()) {
       this.wakeUp.take();
-      // What ends during the look may free keys that the look still found busy.
-      const isLast = this.running.size === 0;
       if (await this.claimInPeace()) continue;
-      // Asked for while the database was being asked, which may not have seen it yet.
+      // Asked for, or a key has become free, while the database was being asked, which may not have seen it yet.
       if (this.wakeUp.isRequested && !this.trouble) continue;
-      if (this.running.size === 0) {
-        if (isLast || this.trouble) return;
-      } else if (this.trouble) {
-        await this.letTroublePass();
-      } else {
-        await Promise.race([...this.running.keys(), this.wakeUp.wait()]);
-      }
+      if (this.running.size === 0) return;
+      if (this.trouble) await this.letTroublePass();
+      else await Promise.race([...this.running.keys(), this.wakeUp.wait()]);
     }
   }
 
@@ -211,6 +205,7 @@ export class LocalLane {
     const done = this.handle(handler, message, claim).finally(() => {
       leave();
       this.running.delete(done);
+      this.wakeUp.request();
     });
     this.running.set(done, handler);
   }

@@ -9,6 +9,7 @@ import type {
   SettlementResult,
 } from '../persistence/outbox-statements';
 import { ownRead, ownTransaction } from '../transaction/own-work';
+import { rerunOnConflict } from '../transaction/rerun';
 import { Sweep } from './sweep';
 
 export interface OutboxStoreDependencies {
@@ -19,9 +20,6 @@ export interface OutboxStoreDependencies {
   /** Whether a dead message stops its ordering key. Default false. */
   readonly haltOnDead?: boolean;
 }
-
-/** Serialization failures and deadlocks say nothing about the work itself: the transaction is simply run again. */
-const RERUNS = 5;
 
 /** The outbox statements of the dispatcher and the cleaner, each in a short transaction of its own. */
 export class OutboxStore implements ClaimStore<ClaimedMessage> {
@@ -111,20 +109,10 @@ export class OutboxStore implements ClaimStore<ClaimedMessage> {
   }
 
   private inTransaction<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
-    return this.rerun(() => ownTransaction(this.use.dataSource, this.timeouts, work));
+    return rerunOnConflict(this.use.dialect, () => ownTransaction(this.use.dataSource, this.timeouts, work));
   }
 
   private read<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
-    return this.rerun(() => ownRead(this.use.dataSource, this.timeouts, work));
-  }
-
-  private async rerun<T>(work: () => Promise<T>): Promise<T> {
-    for (let reruns = RERUNS; ; reruns--) {
-      try {
-        return await work();
-      } catch (error) {
-        if (reruns === 0 || !this.use.dialect.isRetryable(error)) throw error;
-      }
-    }
+    return rerunOnConflict(this.use.dialect, () => ownRead(this.use.dataSource, this.timeouts, work));
   }
 }
