@@ -8,6 +8,7 @@ import { InboxStore } from '../../../lib/inbox/inbox-store';
 import { LockStore } from '../../../lib/locking/lock-store';
 import { createDialect } from '../../../lib/persistence/dialects';
 import { inboxOutboxTables } from '../../../lib/persistence/registered-tables';
+import { DeletionLog } from '../../support/deletion-log';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
 import { waitFor } from '../../support/wait-for';
 import { createSchema } from './inbox-setup';
@@ -19,6 +20,7 @@ const DAY = 24 * 3_600_000;
 
 describe('cleaning the inbox under load', () => {
   let database: TestDatabase;
+  let deletions: DeletionLog;
   const dataSources: DataSource[] = [];
   beforeAll(async () => {
     database = await createTestDatabase({ prefix: 'inboxload' });
@@ -35,15 +37,7 @@ describe('cleaning the inbox under load', () => {
       SELECT 'c', 'kept-' || status || n, status, now() - interval '40 days',
         CASE status WHEN 'done' THEN now() - interval '6 days' WHEN 'dead' THEN now() - interval '40 days' END
       FROM unnest(ARRAY['done', 'seen', 'open', 'dead']) AS status, generate_series(1, ${KEPT}) AS n`);
-    // Each DELETE, with its size and who sent it.
-    await database.query(`
-      CREATE TABLE deletion (pid int, size int, old boolean, began timestamptz, ended timestamptz);
-      CREATE FUNCTION note_deletion() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        INSERT INTO deletion SELECT pg_backend_pid(), count(*), bool_or(message_id LIKE 'old-%'),
-          transaction_timestamp(), clock_timestamp() FROM gone;
-        RETURN NULL; END $$;
-      CREATE TRIGGER note_deletion AFTER DELETE ON inbox_message REFERENCING OLD TABLE AS gone
-        FOR EACH STATEMENT EXECUTE FUNCTION note_deletion()`);
+    deletions = await DeletionLog.of(database, 'inbox_message');
   });
   afterAll(async () => {
     await Promise.all(dataSources.map((each) => each.destroy()));
@@ -84,15 +78,8 @@ describe('cleaning the inbox under load', () => {
     expect(taken).toBeGreaterThan(50);
     // Nobody waits for a cleaner: a take needs a few milliseconds; the limit is for a busy machine.
     expect(waits.sort((a, b) => a - b)[Math.floor(waits.length * 0.95)]).toBeLessThan(500);
-    const [deletions] = await database.query<{ largest: number; total: number }>(
-      'SELECT max(size) AS largest, sum(size)::int AS total FROM deletion WHERE old',
-    );
-    expect(deletions).toEqual({ largest: BATCH, total: OLD });
-    const overlapping = await database.query(
-      `SELECT 1 FROM deletion AS a JOIN deletion AS b ON a.pid < b.pid AND a.old AND b.old
-       WHERE a.began < b.ended AND b.began < a.ended`,
-    );
-    expect(overlapping).toEqual([]);
+    expect(await deletions.sizes()).toEqual({ largest: BATCH, total: OLD });
+    expect(await deletions.overlapping()).toEqual([]);
 
     async function take(dataSource: DataSource): Promise<void> {
       const store = storeOn(dataSource);

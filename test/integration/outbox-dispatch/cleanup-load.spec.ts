@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { LockStore } from '../../../lib/locking/lock-store';
 import { OutboxCleaner } from '../../../lib/outbox/outbox-cleaner';
 import { OutboxStore } from '../../../lib/outbox/outbox-store';
+import { DeletionLog } from '../../support/deletion-log';
 import { createTestDatabase, type TestDatabase } from '../../support/test-database';
 import { waitFor } from '../../support/wait-for';
 import { openOutboxTable, type OutboxTable, RecordingLogger } from './outbox-table';
@@ -15,6 +16,7 @@ const DAY = 24 * 60 * 60 * 1_000;
 
 describe('Cleaning under load', () => {
   let database: TestDatabase;
+  let deletions: DeletionLog;
   const tables: OutboxTable[] = [];
   beforeAll(async () => {
     database = await createTestDatabase({ prefix: 'cleanload' });
@@ -25,15 +27,7 @@ describe('Cleaning under load', () => {
       SELECT 'old-' || n, 'x', 'y', '{}', 'sent', now() - interval '8 days' FROM generate_series(1, ${OLD}) AS n;
       INSERT INTO outbox_message (message_id, exchange, routing_key, body, status, settled_at)
       SELECT 'young-' || n, 'x', 'y', '{}', 'sent', now() - interval '6 days' FROM generate_series(1, ${YOUNG}) AS n`);
-    // Each DELETE, with its size and who sent it.
-    await database.query(`
-      CREATE TABLE deletion (pid int, size int, old boolean, began timestamptz, ended timestamptz);
-      CREATE FUNCTION note_deletion() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        INSERT INTO deletion SELECT pg_backend_pid(), count(*), bool_or(message_id LIKE 'old-%'),
-          transaction_timestamp(), clock_timestamp() FROM gone;
-        RETURN NULL; END $$;
-      CREATE TRIGGER note_deletion AFTER DELETE ON outbox_message REFERENCING OLD TABLE AS gone
-        FOR EACH STATEMENT EXECUTE FUNCTION note_deletion()`);
+    deletions = await DeletionLog.of(database, 'outbox_message');
   });
   afterAll(async () => {
     await Promise.all(tables.map((each) => each.close()));
@@ -72,15 +66,8 @@ describe('Cleaning under load', () => {
     expect(waits.length).toBeGreaterThan(50);
     // A writer never waits for a cleaner: it takes a few milliseconds; the limit is for a busy machine.
     expect(waits.sort((a, b) => a - b)[Math.floor(waits.length * 0.95)]).toBeLessThan(500);
-    const [deletions] = await database.query<{ largest: number; total: number }>(
-      'SELECT max(size) AS largest, sum(size)::int AS total FROM deletion WHERE old',
-    );
-    expect(deletions).toEqual({ largest: BATCH, total: OLD });
-    const overlapping = await database.query(
-      `SELECT 1 FROM deletion AS a JOIN deletion AS b ON a.pid < b.pid AND a.old AND b.old
-       WHERE a.began < b.ended AND b.began < a.ended`,
-    );
-    expect(overlapping).toEqual([]);
+    expect(await deletions.sizes()).toEqual({ largest: BATCH, total: OLD });
+    expect(await deletions.overlapping()).toEqual([]);
 
     async function write(): Promise<void> {
       while (!over) {
