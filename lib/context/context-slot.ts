@@ -20,8 +20,23 @@ export class ContextSlot<T> {
 
   /** Runs `fn`, and everything that it starts, with this value. */
   run<R>(value: T, fn: () => R): R {
-    const values = storage.getStore()?.slice() ?? [];
-    values[this.index] = value;
-    return storage.run(values, fn);
+    return runHolding([this.holding(value)], fn);
   }
+
+  holding(value: T): Held {
+    return { index: this.index, value };
+  }
+}
+
+/** A value for one slot. */
+export interface Held {
+  readonly index: number;
+  readonly value: unknown;
+}
+
+/** Runs `fn`, and everything that it starts, with all of these values: one step into the storage instead of several. */
+export function runHolding<R>(held: readonly Held[], fn: () => R): R {
+  const values = storage.getStore()?.slice() ?? [];
+  for (const { index, value } of held) values[index] = value;
+  return storage.run(values, fn);
 }

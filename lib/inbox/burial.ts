@@ -35,7 +35,7 @@ export class Burial {
     const key = { consumer, messageId };
     const name = describe({ policy: { consumer }, key });
     try {
-      const hold = new Hold(this.pauses, this.logger, `the ${name}`);
+      const hold = new Hold(this.pauses, this.logger, () => `the ${name}`);
       const text = `${reason.name}: ${reason.message}`;
       if (await hold.insist(() => this.store.bury(keptMessage(key, message), () => text))) {
         this.logger.error(`The ${name} is dead, and kept in the inbox table. ${reason.message}`);

@@ -64,7 +64,7 @@ export class FailurePolicy {
     const again = answered ? error.requeue : policy.onFailure === 'requeue';
     this.log(delivery, error, `it is ${again ? 'requeued after a pause' : 'rejected'}`);
     if (key) {
-      const hold = new Hold(this.pauses, this.logger, `the failed ${describe(delivery)}`);
+      const hold = new Hold(this.pauses, this.logger, () => `the failed ${describe(delivery)}`);
       const status = await hold.insist(() => this.store.recordFailure(key, error));
       if (status !== undefined && status !== 'seen') return ack();
     }
@@ -83,7 +83,7 @@ export class FailurePolicy {
     const kept = keptMessage(key, message, orderingKey);
     const used = deliveries > 0 || blameless ? 0 : 1;
     const schedule = (attempts: number) => (blameless ? BLAMELESS_PAUSE : policy.retry.next(attempts, error));
-    const hold = new Hold(this.pauses, this.logger, `the failed ${describe(delivery)}`);
+    const hold = new Hold(this.pauses, this.logger, () => `the failed ${describe(delivery)}`);
     const keeping = await hold.insist(() => this.keeper.keep(kept, error, used, schedule));
     this.log(delivery, error, this.fateOf(keeping));
     if (keeping.kind === 'dead') {

@@ -34,9 +34,15 @@ export class Fingerprints {
   constructor(private readonly parts: FingerprintParts) {}
 
   /** Around everything else that settles a delivery. */
-  async settle(delivery: Delivery, inner: (delivery: Delivery) => Promise<Settlement>): Promise<Settlement> {
+  settle(delivery: Delivery, inner: (delivery: Delivery) => Promise<Settlement>): Promise<Settlement> {
+    return delivery.policy.fingerprint ? this.settleNoting(delivery, inner) : inner(delivery);
+  }
+
+  private async settleNoting(
+    delivery: Delivery,
+    inner: (delivery: Delivery) => Promise<Settlement>,
+  ): Promise<Settlement> {
     const { policy, message } = delivery;
-    if (!policy.fingerprint) return inner(delivery);
     let ran = false;
     const handle = async () => {
       const value = await this.noting(policy, message, delivery.handle)();

@@ -14,6 +14,8 @@ export interface DiscoveredHandler {
   /** Under which the application provides it. */
   readonly token: string;
   readonly metadata: IdempotentMetadata;
+  /** As the prototype has it, own or inherited. */
+  readonly method: object;
   /** The provider or controller; `undefined` where Nest has made none yet, which is so for scoped ones. */
   readonly instance: object | undefined;
   /** What golevelup's decorator left on the method. golevelup reads it after `onModuleInit`. */
@@ -48,6 +50,7 @@ function handlersOf(wrapper: InstanceWrapper, kind: DiscoveredHandler['kind']): 
       kind,
       token: tokenName(wrapper.token),
       metadata,
+      method,
       instance: instanceOf(wrapper),
       config: Reflect.getMetadata(RABBIT_HANDLER, method) as RabbitHandlerConfig | undefined,
       isReplaced: metadataOfFunction(method) !== metadata,

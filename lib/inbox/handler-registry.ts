@@ -12,6 +12,7 @@ import { consumerName } from './idempotent.options';
 import type { Inbox } from './inbox';
 import { Inboxes } from './inboxes';
 import { kindOf, refuseContradictions } from './option-contradictions';
+import { liftProtectionCheck } from './protection-check.interceptor';
 import { ReplyCodec } from './reply-codec';
 import type { RegisteredHandler } from './registered-handler';
 import { guardDeserializer } from './undecodable-bodies';
@@ -69,7 +70,7 @@ export class HandlerRegistry implements OnModuleInit {
     return this.handlers.get(classRef)?.get(propertyKey);
   }
 
-  /** Leaves golevelup's configuration of the handlers as it was. Call it when the application has stopped. */
+  /** Leaves the handlers, and golevelup's configuration of them, as they were. Call it when the application has stopped. */
   dispose(): void {
     for (const undo of this.undo.splice(0)) undo();
   }
@@ -90,6 +91,7 @@ export class HandlerRegistry implements OnModuleInit {
     const isBatch = kind === 'batch';
     const policy = inbox.policyOf(metadata, classRef, kind);
     refuseContradictions(handler, policy, kind);
+    this.undo.push(liftProtectionCheck(handler.method));
     if (isBatch) this.undo.push(wrapBatchMethod(handler.instance as object, metadata.propertyKey));
     checkIdentity(handler, policy.consumer);
     const identity = JSON.stringify([inbox.name, policy.consumer]);

@@ -41,16 +41,22 @@ export class Handling {
    * @throws {ShuttingDownError} when the application stops before there is an outcome
    */
   async run(delivery: TransactionalWork, abort: AbortSignal): Promise<Outcome> {
-    const { transaction, pauses } = this.parts;
-    const hold = new Hold(pauses, this.logger, `the ${describe(delivery)}`);
+    const { transaction, gate, pauses } = this.parts;
+    let hold: Hold | undefined;
     let conflicts = 0;
     let lost = 0;
     let uncertain: Extract<Attempt, { kind: 'database' }> | undefined;
     for (;;) {
-      const attempt = await this.inGate(async () => {
-        await delivery.claim?.leave();
-        return transaction.run(uncertain ? skippingDuplicates(delivery) : delivery, abort);
-      });
+      pauses.assertRunning();
+      // What waits for its place when the application stops goes back at once, and not when another handler has ended.
+      const leave = gate.tryEnter() ?? (await gate.enter(pauses.stopping));
+      let attempt: Attempt;
+      try {
+        if (delivery.claim) await delivery.claim.leave();
+        attempt = await transaction.run(uncertain ? skippingDuplicates(delivery) : delivery, abort);
+      } finally {
+        leave();
+      }
       switch (attempt.kind) {
         case 'handled':
         case 'behind':
@@ -68,20 +74,9 @@ export class Handling {
           if (attempt.during === 'commit') uncertain = attempt;
           if (attempt.during === 'handler') lost += 1;
           if (lost > MAX_LOST_CONNECTIONS) return { kind: 'failed', error: attempt.error };
+          hold ??= new Hold(pauses, this.logger, () => `the ${describe(delivery)}`);
           await hold.wait(attempt.error);
       }
-    }
-  }
-
-  /** What waits for its place when the application stops goes back at once, and not when another handler has ended. */
-  private async inGate<T>(work: () => Promise<T>): Promise<T> {
-    const { gate, pauses } = this.parts;
-    pauses.assertRunning();
-    const leave = await (gate.hasPlace ? gate.enter() : pauses.unlessStopped(gate.enter(), (late) => late()));
-    try {
-      return await work();
-    } finally {
-      leave();
     }
   }
 

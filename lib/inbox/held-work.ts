@@ -17,7 +17,7 @@ export class Hold {
   constructor(
     private readonly pauses: Pauses,
     private readonly logger: Logger,
-    private readonly what: string,
+    private readonly what: () => string,
   ) {}
 
   /**
@@ -29,7 +29,7 @@ export class Hold {
     const pause = Math.round(pauseAfter(this.tries, FIRST_PAUSE, LONGEST_PAUSE));
     const reason = thrownMessage(error);
     this.logger.warn(
-      `Holding ${this.what}, next try in ${pause} ms; the database could not do its part: ${reason}`,
+      `Holding ${this.what()}, next try in ${pause} ms; the database could not do its part: ${reason}`,
     );
     await this.pauses.wait(pause);
   }

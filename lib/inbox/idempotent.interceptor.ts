@@ -43,7 +43,7 @@ export class IdempotentInterceptor implements NestInterceptor {
     );
   }
 
-  private async handle(
+  private handle(
     handler: RegisteredHandler,
     payload: unknown,
     message: InboundMessage,
@@ -57,11 +57,12 @@ export class IdempotentInterceptor implements NestInterceptor {
     // A message of the inbox table: the processor has called the pipeline, and the delivery it came by was acked long ago.
     const kept = handler.inbox.runs.get(message);
     if (kept) return kept.intercept(handler.inbox.fingerprints.noting(handler.policy, message, handle));
-    const settlement = await this.inboxes.running.track((abort) =>
-      this.settle(handler, { policy: handler.policy, message, payload: () => payload, handle }, abort),
-    );
-    this.inboxes.answers.remember(message, { handler, settlement });
-    return answerOf(settlement, message);
+    const delivery = { policy: handler.policy, message, payload: () => payload, handle };
+    const settling = this.inboxes.running.track((abort) => this.settle(handler, delivery, abort));
+    return settling.then((settlement) => {
+      this.inboxes.answers.remember(message, { handler, settlement });
+      return answerOf(settlement, message);
+    });
   }
 
   private async handleBatch(

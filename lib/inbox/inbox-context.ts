@@ -1,4 +1,4 @@
-import { ContextSlot } from '../context/context-slot';
+import { ContextSlot, type Held } from '../context/context-slot';
 
 /** What a handler can know about the delivery that it is handling. */
 export interface InboxContext {
@@ -24,6 +24,11 @@ const slot = new ContextSlot<InboxContext>();
 /** The delivery that is being handled by the calling code, or `undefined` outside of an `@Idempotent()` handler. */
 export function inboxContext(): InboxContext | undefined {
   return slot.get();
+}
+
+/** To run something with. */
+export function holdingInboxContext(context: InboxContext): Held {
+  return slot.holding(context);
 }
 
 /** Runs `work`, and everything that it starts, as the handling of a delivery. */

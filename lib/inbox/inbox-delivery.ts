@@ -126,7 +126,7 @@ export class InboxDelivery {
     let deliveries = 0;
     const { isJoined } = handling;
     const handle = () => {
-      const counted = { ...delivery, attempt: Math.max(delivery.attempt, deliveries) };
+      const counted = deliveries > delivery.attempt ? { ...delivery, attempt: deliveries } : delivery;
       return isJoined ? handling.join(counted, abort) : handling.run(counted, abort);
     };
     const suspect = async (key: InboxKey) => {
@@ -160,7 +160,7 @@ export class InboxDelivery {
     const { policy, message, orderingKey } = delivery;
     const key = delivery.key ?? anonymousKey(policy.consumer);
     const kept = keptMessage(key, message, orderingKey);
-    const hold = new Hold(this.parts.pauses, this.logger, `the ${describe(delivery)}`);
+    const hold = new Hold(this.parts.pauses, this.logger, () => `the ${describe(delivery)}`);
     return (await hold.insist(() => this.parts.keeper.storeOpen(kept))) ? ack() : this.skip(delivery);
   }
 
@@ -181,16 +181,12 @@ export class InboxDelivery {
     const attempt = message.fields.redelivered ? 2 : 1;
     try {
       const id = readMessageId(message, policy.messageId);
-      if (id !== undefined)
-        return { ...delivery, attempt, orderingKey, key: { consumer: policy.consumer, messageId: id } };
-      if (policy.onMissingId === 'process') return this.unprotected({ ...delivery, attempt, orderingKey });
-      if (policy.onMissingId === 'reject') return new MissingMessageIdError(policy.consumer);
-      return {
-        ...delivery,
-        attempt,
-        orderingKey,
-        key: { consumer: policy.consumer, messageId: fingerprintOf(message) },
-      };
+      if (id === undefined && policy.onMissingId === 'process')
+        return this.unprotected({ ...delivery, attempt, orderingKey });
+      if (id === undefined && policy.onMissingId === 'reject')
+        return new MissingMessageIdError(policy.consumer);
+      const key = { consumer: policy.consumer, messageId: id ?? fingerprintOf(message) };
+      return { ...delivery, attempt, orderingKey, key };
     } catch (error) {
       if (error instanceof MessageIdError) return error;
       throw error;
@@ -249,7 +245,7 @@ export class InboxDelivery {
   }
 
   private insisting(delivery: IdentifiedDelivery): <T>(work: () => Promise<T>) => Promise<T> {
-    const hold = new Hold(this.parts.pauses, this.logger, `the redelivered ${describe(delivery)}`);
+    const hold = new Hold(this.parts.pauses, this.logger, () => `the redelivered ${describe(delivery)}`);
     return (work) => hold.insist(work);
   }
 

@@ -8,7 +8,7 @@ import type { CutOff } from '../transaction/cut-off';
 import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { Transactions } from '../transaction/transactions';
 import { messageContextOf, type TransactionalWork } from './delivery';
-import { runInInboxContext } from './inbox-context';
+import { holdingInboxContext } from './inbox-context';
 import type { InboxStore } from './inbox-store';
 import { NackAnsweredError } from './nack-answered.error';
 import { NotCountedError } from './not-counted.error';
@@ -82,7 +82,7 @@ export class InboxTransaction {
       const runner = manager.queryRunner as QueryRunner;
       progress.step = 'take';
       const duplicate = await this.takeUnlessCut(delivery, runner, abort);
-      await this.assertNotBehind(delivery, runner);
+      if (delivery.orderingKey !== undefined) await this.assertNotBehind(delivery, runner);
       progress.step = 'handler';
       const value = await this.handle(delivery, runner, duplicate, abort);
       Object.assign(progress, { step: 'commit', value });
@@ -98,12 +98,11 @@ export class InboxTransaction {
   /** @returns whether it is a duplicate that is handled all the same */
   private async take(delivery: TransactionalWork, runner: QueryRunner): Promise<boolean> {
     const { key, policy, claim } = delivery;
-    if (key && claim) {
-      if (await this.store.takeKept(runner, key, claim.token)) return false;
-      throw new Duplicate();
-    }
-    if (!key || (await this.store.take(runner, key))) return false;
-    if (policy.onDuplicate === 'pass' && (await this.store.find(runner, key))?.status === 'done') return true;
+    if (!key) return false;
+    const taken = claim ? this.store.takeKept(runner, key, claim.token) : this.store.take(runner, key);
+    if (await taken) return false;
+    if (!claim && policy.onDuplicate === 'pass' && (await this.store.find(runner, key))?.status === 'done')
+      return true;
     throw new Duplicate();
   }
 
@@ -131,8 +130,10 @@ export class InboxTransaction {
       },
     };
     try {
-      const running = runAsHandlingOf(messageContextOf(delivery), () =>
-        runInInboxContext(context, () => delivery.handle()),
+      const running = runAsHandlingOf(
+        messageContextOf(delivery),
+        () => delivery.handle(),
+        holdingInboxContext(context),
       );
       const value = await this.cutOff.until(running, {
         runner,

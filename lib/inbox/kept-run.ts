@@ -236,7 +236,7 @@ export class KeptRun {
   }
 
   private insist<T>(work: () => Promise<T>): Promise<T> {
-    return new Hold(this.parts.pauses, this.logger, `the ${this.name}`).insist(work);
+    return new Hold(this.parts.pauses, this.logger, () => `the ${this.name}`).insist(work);
   }
 
   private get name(): string {

@@ -32,7 +32,7 @@ export function asMessageId(value: unknown): string | undefined {
   }
   // Databases refuse the first as text, and encoding replaces the second: two ids would become one.
   if (id.includes('\0')) throw new MessageIdError(id, 'contains a NUL character');
-  if (/\p{Surrogate}/u.test(id)) throw new MessageIdError(id, 'is not well-formed Unicode');
+  if (!id.isWellFormed()) throw new MessageIdError(id, 'is not well-formed Unicode');
   return id;
 }
 

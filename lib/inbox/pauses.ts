@@ -8,6 +8,11 @@ import { ShuttingDownError } from '../transaction/shutting-down.error';
 export class Pauses {
   private readonly controller = new AbortController();
 
+  /** Fires with `stop()`. */
+  get stopping(): AbortSignal {
+    return this.controller.signal;
+  }
+
   get isStopping(): boolean {
     return this.controller.signal.aborted;
   }
@@ -26,30 +31,6 @@ export class Pauses {
       await delay(milliseconds, undefined, { signal: this.controller.signal });
     } catch {
       throw new ShuttingDownError();
-    }
-  }
-
-  /**
-   * Waits for something that may take as long as other handlers take.
-   *
-   * @param undo gets what came too late
-   * @throws {ShuttingDownError} as soon as `stop()` is called
-   */
-  async unlessStopped<T>(waited: Promise<T>, undo: (late: T) => void): Promise<T> {
-    const { signal } = this.controller;
-    let stop: () => void = () => undefined;
-    const stopped = new Promise<never>((_, reject) => {
-      stop = () => reject(new ShuttingDownError());
-      signal.addEventListener('abort', stop);
-    });
-    if (signal.aborted) stop();
-    try {
-      return await Promise.race([stopped, waited]);
-    } catch (error) {
-      if (error instanceof ShuttingDownError) waited.then(undo, () => undefined);
-      throw error;
-    } finally {
-      signal.removeEventListener('abort', stop);
     }
   }
 

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { asPromise } from '../timing/as-promise';
 
 /** What a rollback may still take after the deadline. Milliseconds. */
 const GRACE = 1_000;
@@ -13,14 +14,12 @@ export class RunningDeliveries {
   }
 
   /** @param work gets the signal that its time is over */
-  async track<T>(work: (abort: AbortSignal) => Promise<T>): Promise<T> {
-    const promise = work(this.controller.signal);
+  track<T>(work: (abort: AbortSignal) => Promise<T>): Promise<T> {
+    const promise = asPromise(() => work(this.controller.signal));
     this.running.add(promise);
-    try {
-      return await promise;
-    } finally {
-      this.running.delete(promise);
-    }
+    const forget = () => void this.running.delete(promise);
+    promise.then(forget, forget);
+    return promise;
   }
 
   /**

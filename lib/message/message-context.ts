@@ -1,4 +1,4 @@
-import { ContextSlot } from '../context/context-slot';
+import { ContextSlot, runHolding, type Held } from '../context/context-slot';
 
 /**
  * The message that the running code handles, as far as what it publishes is concerned. Set around every handler that is
@@ -20,7 +20,12 @@ export function currentMessage(): MessageContext | undefined {
   return slot.get();
 }
 
-/** Runs `work`, and everything that it starts, as the handling of a message. */
-export function runAsHandlingOf<T>(message: MessageContext, work: () => T): T {
-  return slot.run(message, work);
+/**
+ * Runs `work`, and everything that it starts, as the handling of a message.
+ *
+ * @param also what else it is to know
+ */
+export function runAsHandlingOf<T>(message: MessageContext, work: () => T, also?: Held): T {
+  const held = slot.holding(message);
+  return runHolding(also ? [held, also] : [held], work);
 }

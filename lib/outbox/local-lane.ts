@@ -193,7 +193,7 @@ export class LocalLane {
     const { gate, limit } = this.use;
     const places = [await gate.enter()];
     while (places.length < Math.min(wanted, limit)) {
-      const place = await gate.tryEnter();
+      const place = gate.tryEnter();
       if (!place) break;
       places.push(place);
     }

@@ -56,20 +56,22 @@ export async function outerTransaction<T>(where: OuterTransaction, work: Transac
   try {
     try {
       await runner.startTransaction(isolationLevel);
-      await conductor.open(scope);
+      const opening = conductor.open(scope);
+      if (opening) await opening;
       result = await runInScope(scope, () => work(runner.manager));
       scope.state = 'ending';
       if (scope.openChild) await abandonOpenChild(scope, conductor);
       await commit(scope, conductor);
     } catch (error) {
       scope.state = 'rolled back';
-      await abandonOpenChild(scope, conductor);
+      if (scope.openChild) await abandonOpenChild(scope, conductor);
       await rollback(scope, conductor);
       throw conductor.explain(error);
     }
   } finally {
     conductor.close(scope);
-    await giveBack(runner, guard, !where.runner);
+    const returning = giveBack(runner, guard, !where.runner);
+    if (returning) await returning;
     if (scope.state === 'committed' && scope.afterCommit.length > 0) await runAfterCommit(scope);
     if (scope.afterEnd.length > 0) await runAfterEnd(scope);
   }
@@ -85,7 +87,9 @@ async function commit(scope: TransactionScope, conductor: ConductedRunner): Prom
   if (answer) await answer;
   const isDone = () => runnerState(runner).transactionDepth <= scope.depth;
   try {
-    await runInScope(new ClosingScope(scope, isDone), () => conductor.commit(scope));
+    // Only subscribers run inside of it.
+    if (scope.dataSource.subscribers.length === 0) await conductor.commit(scope);
+    else await runInScope(new ClosingScope(scope, isDone), () => conductor.commit(scope));
   } catch (error) {
     if (!isDone()) throw error;
     logger.error('A subscriber to AfterTransactionCommit failed; the transaction is committed.', error);
@@ -107,11 +111,12 @@ async function rollback(scope: TransactionScope, conductor: ConductedRunner): Pr
 }
 
 /** A connection that still has a transaction open would hand it, with its locks, to the next who gets it. */
-async function giveBack(runner: QueryRunner, guard: TransactionGuard, isOurs: boolean): Promise<void> {
-  if (runner.isReleased) return;
-  if (guard.isIdle && guard.discard && !(await guard.isIdle(runner))) {
-    await guard.discard(runner, new Error('A transaction is still open on this connection.'));
-  } else if (isOurs) {
-    await runner.release();
-  }
+function giveBack(runner: QueryRunner, guard: TransactionGuard, isOurs: boolean): Promise<void> | undefined {
+  if (runner.isReleased) return undefined;
+  const release = (isIdle: boolean) => {
+    if (!isIdle) return guard.discard?.(runner, new Error('A transaction is still open on this connection.'));
+    return isOurs ? runner.release() : undefined;
+  };
+  const idle = !guard.discard || (guard.isIdle?.(runner) ?? true);
+  return idle instanceof Promise ? idle.then(release) : release(idle);
 }

@@ -1,5 +1,6 @@
-import { Semaphore } from 'async-mutex';
 import type { DataSource } from 'typeorm';
+import { onAbort } from '../timing/on-abort';
+import { ShuttingDownError } from './shutting-down.error';
 
 /** Both `pg` and `mysql2` open this many connections unless told otherwise. */
 const DEFAULT_POOL_SIZE = 10;
@@ -13,9 +14,15 @@ export type LeaveGate = () => void;
 /**
  * How many handlers may hold a connection at once. With as many handlers as connections everybody would wait for the
  * connection that somebody else needs to go on.
+ *
+ * A counter of its own: the usual semaphores cannot be entered without a promise, nor left by one who waits, and every message
+ * passes here.
  */
 export class ConcurrencyGate {
-  private readonly semaphore: Semaphore;
+  private free: number;
+  /** In the order in which they came. Nobody waits while a place is free. */
+  private readonly waiting = new Set<() => void>();
+  private readonly leaveThis: LeaveGate = () => this.leave();
 
   /**
    * @param size handlers at once
@@ -25,7 +32,7 @@ export class ConcurrencyGate {
     readonly size: number,
     private readonly outer?: ConcurrencyGate,
   ) {
-    this.semaphore = new Semaphore(size);
+    this.free = size;
   }
 
   /**
@@ -37,41 +44,83 @@ export class ConcurrencyGate {
     return new ConcurrencyGate(Math.max(atLeast, 1, poolSize(dataSource) - RESERVE));
   }
 
-  /** Whether {@link enter} need not wait. */
-  get hasPlace(): boolean {
-    return !this.semaphore.isLocked() && (this.outer?.hasPlace ?? true);
-  }
-
-  /** Waits for a place, first come, first served. */
-  async enter(): Promise<LeaveGate> {
-    const [, leave] = await this.semaphore.acquire();
-    return both(leave, await this.outer?.enter());
-  }
-
   /** @returns `undefined` when there is no place at this moment */
-  async tryEnter(): Promise<LeaveGate | undefined> {
-    if (this.semaphore.isLocked()) return undefined;
-    const [, leave] = await this.semaphore.acquire();
-    if (!this.outer) return leave;
-    const leaveOuter = await this.outer.tryEnter();
-    if (leaveOuter) return both(leave, leaveOuter);
-    leave();
+  tryEnter(): LeaveGate | undefined {
+    if (this.free === 0) return undefined;
+    this.free -= 1;
+    if (!this.outer) return this.leaveThis;
+    const leaveOuter = this.outer.tryEnter();
+    if (leaveOuter) return both(this.leaveThis, leaveOuter);
+    this.leave();
     return undefined;
   }
 
+  /**
+   * Waits for a place, first come, first served.
+   *
+   * @param stop gives up waiting
+   * @throws {ShuttingDownError} when `stop` fires before there is a place
+   */
+  enter(stop?: AbortSignal): Promise<LeaveGate> {
+    const entered = this.waitForPlace(stop);
+    return this.outer ? entered.then((leave) => this.enterOuter(leave, stop)) : entered;
+  }
+
   async run<T>(work: () => Promise<T>): Promise<T> {
-    const leave = await this.enter();
+    const leave = this.tryEnter() ?? (await this.enter());
     try {
       return await work();
     } finally {
       leave();
     }
   }
+
+  private async enterOuter(leaveThis: LeaveGate, stop: AbortSignal | undefined): Promise<LeaveGate> {
+    const outer = this.outer as ConcurrencyGate;
+    try {
+      return both(leaveThis, outer.tryEnter() ?? (await outer.enter(stop)));
+    } catch (error) {
+      leaveThis();
+      throw error;
+    }
+  }
+
+  private waitForPlace(stop: AbortSignal | undefined): Promise<LeaveGate> {
+    return new Promise((resolve, reject) => {
+      if (this.free > 0) {
+        this.free -= 1;
+        resolve(this.leaveThis);
+        return;
+      }
+      let forget: (() => void) | undefined = undefined;
+      const enter = () => {
+        forget?.();
+        resolve(this.leaveThis);
+      };
+      this.waiting.add(enter);
+      if (!stop) return;
+      forget = onAbort(stop, () => {
+        this.waiting.delete(enter);
+        reject(new ShuttingDownError());
+      });
+    });
+  }
+
+  /** Hands the place to whoever has waited longest. */
+  private leave(): void {
+    const [next] = this.waiting;
+    if (!next) {
+      this.free += 1;
+      return;
+    }
+    this.waiting.delete(next);
+    next();
+  }
 }
 
-function both(inner: LeaveGate, outer: LeaveGate | undefined): LeaveGate {
+function both(inner: LeaveGate, outer: LeaveGate): LeaveGate {
   return () => {
-    outer?.();
+    outer();
     inner();
   };
 }

@@ -1,5 +1,7 @@
 import type { QueryRunner } from 'typeorm';
+import { asPromise } from '../timing/as-promise';
 import { ConnectionLostError, explainLoss } from './connection-lost.error';
+import { dataSourceOf } from './data-source-of';
 import { StatementQueue } from './statement-queue';
 import { TransactionAbortedError } from './transaction-aborted.error';
 import { currentScopeOn } from './transaction-context';
@@ -59,16 +61,19 @@ export class ConductedRunner {
     this.commitTransaction = runner.commitTransaction.bind(runner);
     this.rollbackTransaction = runner.rollbackTransaction.bind(runner);
     const send = runner.query.bind(runner) as Send;
-    const query = (...args: unknown[]) => this.query(send, args);
+    const query = (...args: unknown[]) => asPromise(() => this.query(send, args));
     Object.assign(runner, { query });
   }
 
   /** Takes charge of a transaction that has just been started, until `close`. */
-  async open(outer: TransactionScope): Promise<void> {
+  open(outer: TransactionScope): Promise<void> | undefined {
     this.adopt(outer);
-    this.stopWatching = await this.guard.watch?.(this.runner, (cause) => {
+    const watching = this.guard.watch?.(this.runner, (cause) => {
       this.lost ??= new ConnectionLostError(cause);
     });
+    if (watching instanceof Promise) return watching.then((stop) => void (this.stopWatching = stop));
+    this.stopWatching = watching;
+    return undefined;
   }
 
   /** The same for one that somebody else has started and looks after. */
@@ -108,39 +113,51 @@ export class ConductedRunner {
     return explainLoss(error, this.lost);
   }
 
-  private async controlled(control: ControlStatement, act: () => Promise<void>): Promise<void> {
+  private controlled(control: ControlStatement, act: () => Promise<void>): Promise<void> {
     const around = this.control;
     this.control = control;
-    try {
-      await act();
-    } finally {
-      this.control = around;
-    }
+    return asPromise(act).then(
+      () => void (this.control = around),
+      (error: unknown) => {
+        this.control = around;
+        throw error;
+      },
+    );
   }
 
-  private async query(send: Send, args: unknown[]): Promise<unknown> {
+  private query(send: Send, args: unknown[]): Promise<unknown> {
     const scope = currentScopeOn(this.runner);
     scope?.assertActive();
     if (this.lost && this.runner.isReleased) throw this.lost;
-    return this.queue.run(async () => {
-      const text = args[0];
-      const control =
-        this.control && typeof text === 'string' && CONTROL.test(text) ? this.control : undefined;
-      if (this.outer && control?.kind !== 'rollback') {
-        const answer =
-          text === 'COMMIT' && control
-            ? this.guard.assertAlive(this.runner)
-            : this.guard.assertOpen?.(this.runner);
-        if (answer) await answer;
-        if (!(scope instanceof ClosingScope)) this.noteIntruder(scope ?? this.outer);
-      }
-      const result = await send(...args);
-      control?.done();
-      return result;
-    });
+    const isWatched = dataSourceOf(this.runner).subscribers.length > 0;
+    return this.queue.run(() => this.sendInTurn(send, args, scope), isWatched);
+  }
+
+  private sendInTurn(send: Send, args: unknown[], scope: TransactionScope | undefined): Promise<unknown> {
+    const text = args[0];
+    const control = this.control && typeof text === 'string' && CONTROL.test(text) ? this.control : undefined;
+    if (!this.outer || control?.kind === 'rollback') return sendNow(send, args, control);
+    const answer =
+      text === 'COMMIT' && control
+        ? this.guard.assertAlive(this.runner)
+        : this.guard.assertOpen?.(this.runner);
+    const allowed = () => {
+      if (this.outer && !(scope instanceof ClosingScope)) this.noteIntruder(scope ?? this.outer);
+      return sendNow(send, args, control);
+    };
+    return answer ? answer.then(allowed) : allowed();
   }
 
   private noteIntruder(sender: TransactionScope): void {
     for (let open = this.innermost; open && open !== sender; open = open.parent) open.intruders.add(sender);
   }
+}
+
+function sendNow(send: Send, args: unknown[], control: ControlStatement | undefined): Promise<unknown> {
+  const sent = send(...args);
+  if (!control) return sent;
+  return sent.then((result) => {
+    control.done();
+    return result;
+  });
 }

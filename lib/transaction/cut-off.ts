@@ -1,6 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import type { DataSource, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
+import { onAbort } from '../timing/on-abort';
 import { within } from '../timing/within';
 import { Cancellation } from './cancellation';
 import { HandlerTimeoutError } from './handler-timeout.error';
@@ -38,37 +39,45 @@ export class CutOff {
    * @throws {HandlerTimeoutError}
    * @throws {ShuttingDownError}
    */
-  async until<T>(running: Promise<T>, cut: Cut): Promise<T> {
+  until<T>(running: Promise<T>, cut: Cut): Promise<T> {
     const { runner, cancellation = new Cancellation(), abort, timeout, handler = '' } = cut;
-    let timer: NodeJS.Timeout | undefined;
-    let cancelling: Promise<void> | undefined;
-    let onAbort: () => void = () => undefined;
-    try {
-      return await new Promise<T>((resolve, reject) => {
-        const end = (reason: Error) => {
-          if (cancellation.aborted) return;
-          cancellation.abort(reason);
-          // A ROLLBACK waits for the statement before it, however long that takes.
-          cancelling = this.cancelStatement(runner);
-          void cancelling.then(() => reject(reason));
-        };
-        onAbort = () => end(new ShuttingDownError());
-        abort.addEventListener('abort', onAbort);
-        if (abort.aborted) onAbort();
-        if (timeout !== undefined)
-          timer = setTimeout(() => end(new HandlerTimeoutError(handler, timeout)), timeout);
-        running.then(resolve, reject);
-      });
-    } catch (error) {
-      // What it made of having been cut off is no failure of its own.
-      throw cancellation.reason ?? error;
-    } finally {
-      clearTimeout(timer);
-      abort.removeEventListener('abort', onAbort);
-      // Until then the connection must not become somebody else's, whose statement would be cancelled instead.
-      await cancelling;
-      if (cancellation.aborted) this.watchStraggler(running, handler);
-    }
+    return new Promise<T>((resolve, reject) => {
+      let cancelling: Promise<void> | undefined;
+      let timer: NodeJS.Timeout | undefined;
+      let isOver = false;
+      const end = (reason: Error) => {
+        if (cancellation.aborted) return;
+        cancellation.abort(reason);
+        // A ROLLBACK waits for the statement before it, however long that takes.
+        cancelling = this.cancelStatement(runner);
+        void cancelling.then(() => {
+          if (isOver) return;
+          stopWaiting();
+          reject(reason);
+          this.watchStraggler(running, handler);
+        });
+      };
+      const forgetAbort = onAbort(abort, () => end(new ShuttingDownError()));
+      if (timeout !== undefined)
+        timer = setTimeout(() => end(new HandlerTimeoutError(handler, timeout)), timeout);
+      const stopWaiting = () => {
+        clearTimeout(timer);
+        forgetAbort();
+      };
+      // What is being cancelled has to be over: the connection must not become somebody else's, whose statement would be
+      // cancelled instead.
+      const settle = (settled: () => void) => {
+        isOver = true;
+        stopWaiting();
+        if (cancelling) void cancelling.then(settled);
+        else settled();
+      };
+      running.then(
+        (value) => settle(() => resolve(value)),
+        // What it made of having been cut off is no failure of its own.
+        (error: unknown) => settle(() => reject(cancellation.reason ?? (error as Error))),
+      );
+    });
   }
 
   /** Never rejects. When it returns, nothing is cancelled any more. */

@@ -14,7 +14,7 @@ export interface OwnTransactionControl {
   begin(runner: QueryRunner, start: OwnTransactionStart): Promise<void>;
 
   /** @returns ends the watch. `onLost` is told why the connection broke; later errors only say that it is gone. */
-  watch(runner: QueryRunner, onLost: (cause: Error) => void): Promise<() => void>;
+  watch(runner: QueryRunner, onLost: (cause: Error) => void): Promise<() => void> | (() => void);
 
   /** @throws {TransactionAbortedError} when the database rolled back instead */
   commit(runner: QueryRunner): Promise<void>;

@@ -19,17 +19,16 @@ const turns = new ContextSlot<Turn>();
 export class StatementQueue {
   private readonly outer = new SerialQueue();
 
-  run<T>(statement: () => Promise<T>): Promise<T> {
+  /** @param isWatched whether subscribers hear of the statement; nobody else can be inside of it */
+  run<T>(statement: () => Promise<T>, isWatched = true): Promise<T> {
+    if (!isWatched) return this.outer.run(statement);
     const around = turns.get();
     const isInside = around && around.queue === this && !around.over;
     const queue = isInside ? (around.inner ??= new SerialQueue()) : this.outer;
-    return queue.run(async () => {
-      const turn: Turn = { queue: this, inner: undefined, over: false };
-      try {
-        return await turns.run(turn, statement);
-      } finally {
-        turn.over = true;
-      }
-    });
+    const turn: Turn = { queue: this, inner: undefined, over: false };
+    return queue.run(
+      () => turns.run(turn, statement),
+      () => void (turn.over = true),
+    );
   }
 }

@@ -27,5 +27,5 @@ export interface TransactionGuard {
   discard?(runner: QueryRunner, reason: Error): Promise<void>;
 
   /** Tells when the connection breaks. Gives the function that stops watching. */
-  watch?(runner: QueryRunner, onLost: (cause: Error) => void): Promise<() => void>;
+  watch?(runner: QueryRunner, onLost: (cause: Error) => void): Promise<() => void> | (() => void);
 }

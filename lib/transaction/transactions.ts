@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import { asPromise } from '../timing/as-promise';
 import { AfterCommitUnsupportedError } from './after-commit-unsupported.error';
 import { bridgeGuard, isBridged } from './bridge';
 import { DataSourceNotBridgedError } from './data-source-not-bridged.error';
@@ -32,6 +33,8 @@ const own = new OwnTransactionSource();
 /** Which transaction is active, and what goes beyond it. */
 @Injectable()
 export class Transactions {
+  private readonly sources: readonly TransactionSource[];
+
   /**
    * @param dataSource the data source that calls without one are about
    * @param others asked in this order where our own context knows of no transaction
@@ -39,7 +42,9 @@ export class Transactions {
   constructor(
     private readonly dataSource: DataSource,
     private readonly others: readonly TransactionSource[] = [],
-  ) {}
+  ) {
+    this.sources = [own, ...others];
+  }
 
   /**
    * The manager of the transaction that the calling code is in.
@@ -76,11 +81,13 @@ export class Transactions {
    * @throws {TransactionAbortedError} when the transaction could not be committed although `fn` succeeded
    * @throws {DataSourceNotBridgedError} when the module is not registered for the data source
    */
-  async run<T>(fn: (manager: EntityManager) => Promise<T>, options: RunOptions = {}): Promise<T> {
+  run<T>(fn: (manager: EntityManager) => Promise<T>, options: RunOptions = {}): Promise<T> {
     const { dataSource = this.dataSource, isolationLevel } = options;
-    if (!isBridged(dataSource)) throw new DataSourceNotBridgedError();
-    const manager = this.active(dataSource) ?? dataSource.manager;
-    return isolationLevel ? manager.transaction(isolationLevel, fn) : manager.transaction(fn);
+    return asPromise(() => {
+      if (!isBridged(dataSource)) throw new DataSourceNotBridgedError();
+      const manager = this.active(dataSource) ?? dataSource.manager;
+      return isolationLevel ? manager.transaction(isolationLevel, fn) : manager.transaction(fn);
+    });
   }
 
   /**
@@ -131,7 +138,7 @@ export class Transactions {
   private findActive(
     dataSource: DataSource,
   ): { source: TransactionSource; manager: EntityManager } | undefined {
-    for (const source of [own, ...this.others]) {
+    for (const source of this.sources) {
       const manager = source.active(dataSource);
       if (manager) return { source, manager };
     }

@@ -125,8 +125,8 @@ export const mutations = [
   {
     guarantee: 'content: causation',
     file: 'lib/inbox/inbox-transaction.ts',
-    replace: 'const running = runAsHandlingOf(messageContextOf(delivery), () =>',
-    with: "const running = runAsHandlingOf({ ...messageContextOf(delivery), correlationId: '' }, () =>",
+    replace: 'messageContextOf(delivery),\n        () => delivery.handle(),',
+    with: "{ ...messageContextOf(delivery), correlationId: '' },\n        () => delivery.handle(),",
     test: ['test/integration/module/content.spec.ts', '-t', 'correlation, cause and trace'],
     why: 'a conversation falls apart at each service, since its correlation id is not carried on',
   },
@@ -173,8 +173,8 @@ export const mutations = [
   {
     guarantee: 'G5',
     file: 'lib/inbox/inbox-transaction.ts',
-    replace: 'if (!key || (await this.store.take(runner, key))) return false;',
-    with: 'if (!key || (await this.store.find(runner, key)) === null) return false;',
+    replace: 'this.store.takeKept(runner, key, claim.token) : this.store.take(runner, key);',
+    with: 'this.store.takeKept(runner, key, claim.token) : this.store.find(runner, key).then((row) => row === null);',
     test: ['test/integration/inbox/exactly-once.spec.ts', '-t', 'G5: ten copies at once'],
     why: 'the row is looked up instead of taken, so copies that come at once are all handled',
   },
@@ -357,8 +357,8 @@ export const mutations = [
   {
     guarantee: 'C28',
     file: 'lib/persistence/postgres/execute.ts',
-    replace: "if (!sql.includes('SKIP LOCKED') || !REFUSED.has",
-    with: "if (sql.includes('SKIP LOCKED') && REFUSED.has(String((error as { code?: unknown }).code))) return { records: [], affected: 0, raw: [] };\n    if (!REFUSED.has",
+    replace: 'if (!REFUSED.has(String((error as { code?: unknown }).code))) throw error;',
+    with: 'if (REFUSED.has(String((error as { code?: unknown }).code))) return { records: [], affected: 0, raw: [] };',
     test: ['test/integration/outbox-dispatch/skip-locked.spec.ts', '-t', 'is told of as an error'],
     why: 'a server that refuses SKIP LOCKED looks like one with nothing to do',
   },

@@ -1,6 +1,6 @@
 import type { InboxStatements } from '../inbox-statements';
 import type { SqlTemplate } from '../table-names';
-import { affected, rows } from './execute';
+import { affected, hasRow, rows } from './execute';
 import { milliseconds, storable } from './sql-values';
 
 /*
@@ -72,9 +72,7 @@ export function inboxDeliveries(
       return row && Number(row.attempts);
     },
 
-    async take(runner, { consumer, messageId }) {
-      return (await rows(runner, take, [consumer, messageId])).length === 1;
-    },
+    take: (runner, { consumer, messageId }) => hasRow(runner, take, [consumer, messageId]),
 
     async recordFailure(runner, { consumer, messageId }, error) {
       await affected(runner, recordFailure, [consumer, messageId, storable(error)]);

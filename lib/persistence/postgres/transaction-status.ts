@@ -46,12 +46,18 @@ export class PostgresTransactionGuard implements TransactionGuard {
     await discardRunner(runner, reason);
   }
 
-  async watch(runner: QueryRunner, onLost: (cause: Error) => void): Promise<() => void> {
-    const client = await clientOf(runner);
-    observe(client);
-    client.once('error', onLost);
-    return () => client.off('error', onLost);
+  watch(runner: QueryRunner, onLost: (cause: Error) => void): Promise<() => void> | (() => void) {
+    const client = connectedClientOf(runner);
+    return client
+      ? watchClient(client, onLost)
+      : clientOf(runner).then((found) => watchClient(found, onLost));
   }
+}
+
+function watchClient(client: PgClient, onLost: (cause: Error) => void): () => void {
+  observe(client);
+  client.once('error', onLost);
+  return () => client.off('error', onLost);
 }
 
 /** Releases the runner in the way that makes pg's pool close the connection. Never throws. */
@@ -65,6 +71,16 @@ export async function discardRunner(runner: QueryRunner, reason: Error): Promise
   } catch {
     // The connection is gone already.
   }
+}
+
+/**
+ * Without waiting, which is what it is for: three promises for each transaction. TypeORM hides the property only from
+ * TypeScript; where it has none by this name, `connect()` gives the client.
+ */
+function connectedClientOf(runner: QueryRunner): PgClient | undefined {
+  const { databaseConnection } = runner as { databaseConnection?: PgClient };
+  if (databaseConnection) clients.set(runner, databaseConnection);
+  return databaseConnection;
 }
 
 /** pg's client of a runner that has not been released. A runner keeps its client for life. */

@@ -6,7 +6,18 @@ import {
   RABBIT_HANDLER,
   type RabbitMQConfig,
 } from '@golevelup/nestjs-rabbitmq';
-import { Controller, Inject, Injectable, Logger, Scope, type ModuleMetadata } from '@nestjs/common';
+import {
+  Controller,
+  Inject,
+  Injectable,
+  Logger,
+  Scope,
+  UseInterceptors,
+  type CallHandler,
+  type ModuleMetadata,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { INTERCEPTORS_METADATA } from '@nestjs/common/constants';
 import { DiscoveryModule, DiscoveryService, ModuleRef } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { HandlerRegistry } from '../../../lib/inbox/handler-registry';
@@ -319,6 +330,31 @@ describe('start-up refuses handlers that could not be protected', () => {
       async handle(): Promise<void> {}
     }
     await start({ controllers: [Web] }, [{ registerHandlers: false }]);
+  });
+
+  it('takes its check off what it protects, and puts it back when the last application has stopped', async () => {
+    class Other implements NestInterceptor {
+      intercept = (_: unknown, next: CallHandler) => next.handle();
+    }
+    @Injectable()
+    class Twice {
+      @RabbitSubscribe({ queue: 'q' })
+      @UseInterceptors(Other)
+      @Idempotent()
+      async handle(): Promise<void> {}
+    }
+    const interceptors = () =>
+      (Reflect.getMetadata(INTERCEPTORS_METADATA, Twice.prototype.handle) as object[]).map((each) =>
+        each === Other ? 'other' : each.constructor.name,
+      );
+    expect(interceptors()).toEqual(['ProtectionCheck', 'other']);
+    const first = await start({ providers: [Twice] });
+    const second = await start({ providers: [Twice] });
+    expect(interceptors()).toEqual(['other']);
+    first.dispose();
+    expect(interceptors()).toEqual(['other']);
+    second.dispose();
+    expect(interceptors()).toEqual(['ProtectionCheck', 'other']);
   });
 
   it("leaves golevelup's configuration as it was when the application has stopped", async () => {

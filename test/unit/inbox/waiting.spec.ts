@@ -28,16 +28,51 @@ describe('the gate', () => {
     const outer = new ConcurrencyGate(2);
     const inner = new ConcurrencyGate(1, outer);
     const leave = await inner.enter();
-    expect(await inner.tryEnter()).toBeUndefined();
-    const leaveOuter = await outer.tryEnter();
+    expect(inner.tryEnter()).toBeUndefined();
+    const leaveOuter = outer.tryEnter();
     expect(leaveOuter).toBeDefined();
-    expect(await outer.tryEnter()).toBeUndefined();
+    expect(outer.tryEnter()).toBeUndefined();
     leave();
-    expect(await outer.tryEnter()).toBeDefined();
-    expect(await inner.tryEnter()).toBeUndefined();
+    expect(outer.tryEnter()).toBeDefined();
+    expect(inner.tryEnter()).toBeUndefined();
     leaveOuter?.();
-    expect(await inner.tryEnter()).toBeDefined();
+    expect(inner.tryEnter()).toBeDefined();
   });
+
+  it('lets in who waits in the order of their coming, before anybody who comes later', async () => {
+    const gate = new ConcurrencyGate(1);
+    const leave = gate.tryEnter();
+    const log: string[] = [];
+    const waiting = ['a', 'b'].map(async (name) => {
+      const leaveLater = await gate.enter();
+      log.push(name);
+      expect(gate.tryEnter()).toBeUndefined();
+      leaveLater();
+    });
+    leave?.();
+    expect(gate.tryEnter()).toBeUndefined();
+    await Promise.all(waiting);
+    expect(log).toEqual(['a', 'b']);
+    expect(gate.tryEnter()).toBeDefined();
+  });
+
+  it.each(['its own', 'the outer'])(
+    'G12: who waits for a place of %s when it stops leaves no trace',
+    async (which) => {
+      const outer = new ConcurrencyGate(1);
+      const inner = new ConcurrencyGate(which === 'its own' ? 1 : 2, outer);
+      const stop = new AbortController();
+      const leave = inner.tryEnter();
+      const waiting = inner.enter(stop.signal);
+      const next = inner.enter();
+      stop.abort();
+      await expect(waiting).rejects.toThrow(ShuttingDownError);
+      await expect(inner.enter(stop.signal)).rejects.toThrow(ShuttingDownError);
+      leave?.();
+      (await next)();
+      expect(inner.tryEnter()).toBeDefined();
+    },
+  );
 });
 
 describe('pauses', () => {
