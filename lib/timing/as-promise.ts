@@ -6,6 +6,7 @@ export function asPromise<T>(fn: () => Promise<T>): Promise<T> {
   try {
     return fn();
   } catch (error) {
-    return Promise.reject(error);
+    const reason = error as Error;
+    return Promise.reject(reason);
   }
 }
