@@ -113,6 +113,35 @@ describe('Statements on a table with many rows that are not due', () => {
     expect(await claimedKeys(claim)).toEqual(Array.from({ length: 10 }, (_, n) => `other-${n + 1}`));
   });
 
+  it('C26: 30,000 messages of the same consumer that are done cost a claim of kept ones, and the look before it, nothing', async () => {
+    const consumers = ['busy'];
+    const done = (from: number, count: number) =>
+      pg.database.query(`
+        INSERT INTO inbox_message (consumer, message_id, status, processed_at, available_at)
+        SELECT 'busy', 'done' || g, 'done', now(), now() FROM generate_series(${from}, ${from + count - 1}) AS g`);
+    const look = () => explain((runner) => pg.dialect.inbox.anyKeptDue(runner, consumers));
+    const claim = () =>
+      explain((runner) =>
+        pg.dialect.inbox.claimKept(runner, { lease: 60_000, limit: 10, consumers, token: randomUUID() }),
+      );
+    await pg.database.query(`
+      INSERT INTO inbox_message (consumer, message_id, status, available_at, body, ordering_key)
+      SELECT 'busy', 'open' || g, 'open', now(), '', CASE WHEN g > 3 THEN 'k' || g END FROM generate_series(1, 5) AS g`);
+    // Known to the planner are, in this order: nothing, how it is, and a table much smaller than it is.
+    for (const prepare of [
+      () => done(1, 15_000),
+      () => pg.database.query('ANALYZE inbox_message'),
+      () => done(15_001, 15_000),
+    ]) {
+      await prepare();
+      for (const { blocks, nodes } of [await look(), await claim()]) {
+        expect(nodes.filter((node) => node['Node Type'] === 'Seq Scan')).toEqual([]);
+        expect(Math.max(...nodes.map((node) => node['Actual Rows']))).toBeLessThanOrEqual(50);
+        expect(blocks).toBeLessThan(150);
+      }
+    }
+  });
+
   it('C26: a claim of kept messages looks at few of the 50,000 waiting ones of one key', async () => {
     await pg.database.query(`
       INSERT INTO inbox_message (consumer, message_id, status, available_at, body, ordering_key)
