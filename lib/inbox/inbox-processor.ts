@@ -1,7 +1,8 @@
 import { Logger } from '@nestjs/common';
-import { Claim } from '../claiming/claim';
+import { Claim, type ClaimStore } from '../claiming/claim';
 import { WakeUp } from '../outbox/wake-up';
-import type { ClaimedInboxMessage } from '../persistence/inbox-message';
+import type { ClaimedInboxMessage, InboxKey, KeptMessage } from '../persistence/inbox-message';
+import type { StoredMessage, StoringClaim } from '../persistence/kept-inbox-statements';
 import { NamedInterval, type IntervalRegistry } from '../scheduling/named-interval';
 import { within } from '../timing/within';
 import type { ConcurrencyGate } from '../transaction/concurrency-gate';
@@ -45,11 +46,13 @@ export type ProcessCounts = Record<RunEnd, number>;
  * in the `SchedulerRegistry` (`inbox-processor`), and works in every instance that has handlers: claims exclude each
  * other. It is woken as soon as something was stored by this process.
  *
+ * 0. What this process stores, and has room for, is stored as claimed and begun at once, unless others wait for that room.
  * 1. Look whether anything is due: one EXISTS. After a claim that was full, or what this process has stored, that is known.
  * 2. Claim as many as there is room for, of this instance's consumers only: while a new version is rolled out the old one
  *    leaves alone what it does not know. More than may run at once, so that the next is there when one has ended; those that
  *    wait are renewed.
- * 3. Run each (see kept-run.ts), going on with 1. when half of the room is free, or when an ordering key has become free.
+ * 3. Run each (see kept-run.ts), going on with 1. when the claim was full and half of the room is free, or when an ordering key
+ *    has become free.
  * 4. Nothing is due and nothing runs: wait for the next poll or wake-up.
  *
  * Everything runs in the async context of the constructor, whoever wakes it from within whatever transaction.
@@ -60,6 +63,8 @@ export class InboxProcessor {
   private readonly wakeUp = new WakeUp();
   /** Known from who stored it, so that nobody has to look. */
   private somethingIsDue = false;
+  /** The last claim was full. */
+  private moreIsDue = false;
   private readonly handlers = new Map<string, KeptHandler>();
   private readonly warned = new Set<string>();
   private inFlight = 0;
@@ -116,6 +121,45 @@ export class InboxProcessor {
   }
 
   /**
+   * Stores messages, and begins at once those that there is room for. Nothing that waits already is overtaken by more than one
+   * claim's time.
+   *
+   * @param store the statement
+   * @returns what was stored; the others are duplicates
+   */
+  async storing(
+    messages: readonly KeptMessage[],
+    store: (claim?: StoringClaim) => Promise<StoredMessage[]>,
+  ): Promise<StoredMessage[]> {
+    const chosen = this.chooseForNow(messages);
+    let stored: StoredMessage[] = [];
+    const claims: ClaimStore<ClaimedInboxMessage> = {
+      claim: async ({ token, lease }) => {
+        stored = await store(chosen.size > 0 ? { token, lease, messages: chosen } : undefined);
+        return claimedOf(stored, chosen);
+      },
+      renew: (...renewal) => this.parts.store.renew(...renewal),
+    };
+    // Theirs while they are being stored.
+    this.inFlight += chosen.size;
+    const terms = { lease: this.parts.lease, limit: chosen.size };
+    const claim = await Claim.take(claims, terms, this.logger).finally(() => (this.inFlight -= chosen.size));
+    const begun = claim?.messages ?? [];
+    if (claim) this.interval.outside(() => begun.forEach((row) => this.begin(claim, row)));
+    if (stored.length > begun.length) this.notify();
+    return stored;
+  }
+
+  /** None with an ordering key: whether it is its turn is found by a claim. */
+  private chooseForNow(messages: readonly KeptMessage[]): ReadonlySet<KeptMessage> {
+    if (this.stopping || !this.interval.active || this.somethingIsDue || this.moreIsDue) return new Set();
+    const suitable = messages.filter(
+      ({ consumer, orderingKey }) => orderingKey === null && this.handlers.has(consumer),
+    );
+    return new Set(suitable.slice(0, Math.max(0, this.capacity - this.inFlight)));
+  }
+
+  /**
    * No claim from here on; what was claimed and has not begun is given back, or will be when the application drains its
    * handlers. May be called twice; never rejects.
    *
@@ -142,13 +186,12 @@ export class InboxProcessor {
 
   /** Never rejects. */
   private async work(): Promise<void> {
-    let moreIsDue = false;
     while (!this.stopping && this.interval.active) {
       const { capacity } = this;
       const room = capacity - this.inFlight;
       if (this.wakeUp.take() || room >= capacity / 2) {
-        moreIsDue = room > 0 && (await this.claimGuarded(room, moreIsDue)) === room;
-        if (moreIsDue) continue;
+        if (room > 0) this.moreIsDue = (await this.claimGuarded(room)) === room;
+        if (room > 0 && this.moreIsDue) continue;
       }
       if (this.inFlight === 0 && !this.isWoken()) return;
       await this.wakeUp.wait();
@@ -162,8 +205,8 @@ export class InboxProcessor {
   }
 
   /** @returns how many were claimed */
-  private async claimGuarded(room: number, moreIsDue: boolean): Promise<number> {
-    const isKnown = moreIsDue || this.somethingIsDue;
+  private async claimGuarded(room: number): Promise<number> {
+    const isKnown = this.moreIsDue || this.somethingIsDue;
     this.somethingIsDue = false;
     try {
       const claimed = isKnown || (await this.parts.store.anythingDue()) ? await this.claim(room) : 0;
@@ -203,7 +246,8 @@ export class InboxProcessor {
         this.inFlight--;
         this.notePace();
         // The next of its key can be claimed; and below half of the room it is worth to claim.
-        if (row.orderingKey !== null || this.inFlight <= this.capacity / 2) this.wakeUp.request();
+        const isWorthIt = this.moreIsDue && this.inFlight <= this.capacity / 2;
+        if (row.orderingKey !== null || isWorthIt) this.wakeUp.request();
       });
   }
 
@@ -227,3 +271,17 @@ export class InboxProcessor {
     }
   }
 }
+
+/** What was stored as claimed: the rows of those messages. */
+function claimedOf(
+  stored: readonly StoredMessage[],
+  chosen: ReadonlySet<KeptMessage>,
+): ClaimedInboxMessage[] {
+  const byKey = new Map([...chosen].map((message) => [identity(message), message]));
+  return stored.flatMap((row) => {
+    const message = byKey.get(identity(row));
+    return message ? { ...message, ...row, attempts: Number(row.attempts), suspect: false } : [];
+  });
+}
+
+const identity = ({ consumer, messageId }: InboxKey): string => JSON.stringify([consumer, messageId]);

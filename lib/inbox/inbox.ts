@@ -93,7 +93,7 @@ export class Inbox {
     this.store = new InboxStore(dataSource, tables.inbox, dialect);
     const kept = new KeptStore(dataSource, dialect, this.store, () => this.processor.consumers);
     const backlog = new Backlog(kept, options.maxBacklog, pauses);
-    const keeper = new MessageKeeper(kept, backlog, (delay) => this.processor.notify(delay));
+    const keeper = new MessageKeeper(kept, backlog, () => this.processor);
     const gate = limit === undefined ? settings.gate : new ConcurrencyGate(limit, settings.gate);
     const transaction = new InboxTransaction(this.store, transactions, dialect, cutOff);
     const handling = new Handling({ transaction, gate, pauses });

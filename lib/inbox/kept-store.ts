@@ -2,7 +2,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import type { ClaimStore } from '../claiming/claim';
 import type { Dialect } from '../persistence/dialect';
 import type { ClaimedInboxMessage, InboxKey, KeptMessage } from '../persistence/inbox-message';
-import type { FailedRun } from '../persistence/kept-inbox-statements';
+import type { FailedRun, StoredMessage, StoringClaim } from '../persistence/kept-inbox-statements';
 import { ownRead, ownTransaction } from '../transaction/own-work';
 import { rerunOnConflict } from '../transaction/rerun';
 import { errorText, type InboxStore } from './inbox-store';
@@ -54,9 +54,9 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
     });
   }
 
-  /** @returns the keys that were stored; the others are duplicates */
-  storeOpen(messages: readonly KeptMessage[]): Promise<InboxKey[]> {
-    return this.own((runner) => this.dialect.inbox.storeOpen(runner, messages));
+  /** See {@link KeptInboxStatements.store}. */
+  storeMessages(messages: readonly KeptMessage[], claim?: StoringClaim): Promise<StoredMessage[]> {
+    return this.own((runner) => this.dialect.inbox.store(runner, messages, claim));
   }
 
   anythingDue(): Promise<boolean> {

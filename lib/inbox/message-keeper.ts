@@ -1,5 +1,7 @@
 import type { KeptMessage } from '../persistence/inbox-message';
+import type { StoringClaim } from '../persistence/kept-inbox-statements';
 import type { Backlog } from './backlog';
+import type { InboxProcessor } from './inbox-processor';
 import type { Keeping, KeptStore } from './kept-store';
 
 /** More than any usual prefetch; bounds one statement. */
@@ -13,19 +15,19 @@ interface Waiting {
 
 /**
  * Puts messages into the inbox table: those that are to be handled from there (`processing: 'deferred'`), and those that have
- * failed. Whoever waits for the processor is woken once they are committed.
+ * failed. The processor is woken once they are committed.
  *
  * Deliveries that come while a statement is under way share the next one. The first goes at once; nobody waits for company.
+ * Those that this process can begin at once are stored as claimed, so that no claim has to find them.
  */
 export class MessageKeeper {
   private waiting: Waiting[] = [];
   private isStoring = false;
 
-  /** @param notify called after a commit, with the milliseconds until something is due */
   constructor(
-    private readonly store: Pick<KeptStore, 'storeOpen' | 'keep'>,
+    private readonly store: Pick<KeptStore, 'storeMessages' | 'keep'>,
     private readonly backlog: Pick<Backlog, 'room'>,
-    private readonly notify: (delay: number) => void,
+    private readonly processor: () => Pick<InboxProcessor, 'notify' | 'storing'>,
   ) {}
 
   /**
@@ -47,7 +49,7 @@ export class MessageKeeper {
     // A dead one adds nothing that has to be worked off.
     if (schedule(1) !== 'dead') await this.backlog.room();
     const keeping = await this.store.keep(message, error, used, schedule);
-    if (keeping.kind === 'open') this.notify(keeping.delay);
+    if (keeping.kind === 'open') this.processor().notify(keeping.delay);
     return keeping;
   }
 
@@ -63,8 +65,8 @@ export class MessageKeeper {
     const first = new Set(distinct.values());
     try {
       const messages = waiting.filter((each) => first.has(each)).map(({ message }) => message);
-      const stored = new Set((await this.store.storeOpen(messages)).map(identity));
-      if (stored.size > 0) this.notify(0);
+      const store = (claim?: StoringClaim) => this.store.storeMessages(messages, claim);
+      const stored = new Set((await this.processor().storing(messages, store)).map(identity));
       for (const each of waiting) each.resolve(first.has(each) && stored.has(identity(each.message)));
     } catch (error) {
       for (const each of waiting) each.reject(error);

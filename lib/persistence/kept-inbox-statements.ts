@@ -11,6 +11,22 @@ export interface InboxClaimRequest {
   readonly consumers: readonly string[];
 }
 
+/** Who claims what is being stored. */
+export interface StoringClaim {
+  readonly token: string;
+  /** Milliseconds. */
+  readonly lease: number;
+  /** Those of the messages that are claimed. */
+  readonly messages: ReadonlySet<KeptMessage>;
+}
+
+/** A message that was stored. */
+export interface StoredMessage extends InboxKey {
+  readonly seq: string;
+  readonly attempts: number;
+  readonly lastError: string | null;
+}
+
 /** How a run of a claimed message has failed. */
 export interface FailedRun {
   readonly key: InboxKey;
@@ -39,9 +55,15 @@ export interface KeptInboxStatements {
   /**
    * Stores messages as open, due at once, in the order given; each key once. Rows past `seen` are left alone.
    *
-   * @returns the keys that were stored; the others are duplicates
+   * @param claim stores some of them as claimed, as if a claim had found them right after: only messages without an ordering
+   *   key, since a claim would have looked whose turn it is
+   * @returns what was stored; the others are duplicates
    */
-  storeOpen(runner: QueryRunner, messages: readonly KeptMessage[]): Promise<InboxKey[]>;
+  store(
+    runner: QueryRunner,
+    messages: readonly KeptMessage[],
+    claim?: StoringClaim,
+  ): Promise<StoredMessage[]>;
 
   /** Whether the table owns a message of the consumer with this ordering key that is not done yet. */
   isKeyOpen(runner: QueryRunner, consumer: string, orderingKey: string): Promise<boolean>;

@@ -371,6 +371,14 @@ export const mutations = [
     why: 'retention counted from the creation, and of every row: what was never sent is deleted',
   },
   {
+    guarantee: 'order',
+    file: 'lib/inbox/inbox-processor.ts',
+    replace: 'orderingKey === null && this.handlers.has(consumer)',
+    with: 'orderingKey !== undefined && this.handlers.has(consumer)',
+    test: ['test/integration/inbox-kept/ordering.spec.ts', '-t', 'needs no claim'],
+    why: 'a message with an ordering key is begun while it is stored, whatever is before it',
+  },
+  {
     guarantee: 'wake-up',
     file: 'lib/outbox/outbox.service.ts',
     replace: '      callAfterCommit(transactions, active, notify);',
@@ -546,8 +554,8 @@ export const mutations = [
   {
     guarantee: 'G7',
     file: 'lib/persistence/postgres/inbox-kept.ts',
-    replace: "{status} = 'open', ${COPY}\n  WHERE i.{status} = 'seen'",
-    with: "{status} = 'open', ${COPY}\n  WHERE true",
+    replace: "{claimed_until} = excluded.{claimed_until}, ${COPY}\n  WHERE i.{status} = 'seen'",
+    with: '{claimed_until} = excluded.{claimed_until}, ${COPY}\n  WHERE true',
     test: ['test/integration/persistence/kept-statements.spec.ts', '-t', 'G7'],
     why: 'a copy opens a message again that was handled in the meantime (done twice)',
   },
@@ -658,9 +666,15 @@ export const mutations = [
   {
     guarantee: 'mistake',
     file: 'lib/persistence/postgres/inbox-kept.ts',
-    replace: "SET {status} = 'open', ${COPY}\n  WHERE i.{status} = 'seen'\n  RETURNING {consumer}",
-    with: "SET {status} = 'done', ${COPY}\n  WHERE i.{status} <> 'done'\n  RETURNING {consumer}",
-    also: [{ replace: "AND s.{status} <> 'seen'\n  )", with: "AND s.{status} = 'done'\n  )" }],
+    replace: 'SET {status} = excluded.{status},',
+    with: "SET {status} = 'done',",
+    also: [
+      {
+        replace: "${COPY}\n  WHERE i.{status} = 'seen'\n  RETURNING",
+        with: "${COPY}\n  WHERE i.{status} <> 'done'\n  RETURNING",
+      },
+      { replace: "AND s.{status} <> 'seen'\n  )", with: "AND s.{status} = 'done'\n  )" },
+    ],
     test: ['test/integration/inbox-kept/deferred.spec.ts', '-t', 'G7: done twice'],
     why: 'done twice: a copy that comes meanwhile completes a message that is still being handled',
   },
@@ -690,8 +704,8 @@ export const mutations = [
   },
   {
     guarantee: 'wake-up',
-    file: 'lib/inbox/message-keeper.ts',
-    replace: 'if (stored.size > 0) this.notify(0);',
+    file: 'lib/inbox/inbox-processor.ts',
+    replace: 'if (stored.length > begun.length) this.notify();',
     with: '',
     test: ['test/integration/inbox-kept/field-cases.spec.ts', '-t', 'woken at once after a commit'],
     why: 'what is stored waits for the next poll',

@@ -164,7 +164,7 @@ const waitingConsumersSql = (sql: SqlTemplate): string =>
     AND i.{available_at} <= statement_timestamp() - ${milliseconds('$2')} AND i.{consumer} <> ALL ($1::text[])
   ORDER BY 1 LIMIT 20`);
 
-export function inboxClaims(sql: SqlTemplate): Omit<KeptInboxStatements, 'keep' | 'storeOpen' | 'isKeyOpen'> {
+export function inboxClaims(sql: SqlTemplate): Omit<KeptInboxStatements, 'keep' | 'store' | 'isKeyOpen'> {
   const anyDue = anyDueSql(sql);
   const mutex = mutexSql(sql);
   const claim = claimSql(sql);

@@ -1,4 +1,5 @@
-import type { InboxKey, InboxStatements, KeptMessage } from '../inbox-statements';
+import type { InboxStatements, KeptMessage } from '../inbox-statements';
+import type { StoredMessage } from '../kept-inbox-statements';
 import type { SqlTemplate } from '../table-names';
 import { affected, rows } from './execute';
 import { milliseconds, storable } from './sql-values';
@@ -61,24 +62,28 @@ const burySql = (sql: SqlTemplate): string =>
 /**
  * Many at once, in the order given: the sequence is drawn after the sort. What is settled is left out by a look (a row past
  * `seen` never comes back to it), since the row of a message that is being handled is locked, and all would wait for it. The
- * columns come as arrays; the bodies too, since
- * one parameter for each would end at 65,535.
+ * columns come as arrays; the bodies too, since one parameter for each would end at 65,535. $10 which ones are claimed, $11
+ * token, $12 lease in milliseconds.
  */
-const storeOpenSql = (sql: SqlTemplate): string =>
+const storeSql = (sql: SqlTemplate): string =>
   sql(`
-  INSERT INTO {} AS i (${COLUMNS}, {status}, {attempts}, {available_at})
+  INSERT INTO {} AS i (${COLUMNS}, {status}, {attempts}, {available_at}, {claim_token}, {claimed_until})
   SELECT m.consumer, m.message_id, m.exchange, m.routing_key, m.redelivered, m.body, m.headers, m.properties,
-    m.ordering_key, 'open', 0, clock_timestamp()
+    m.ordering_key, CASE WHEN m.claimed THEN 'in_progress' ELSE 'open' END, 0, clock_timestamp(),
+    CASE WHEN m.claimed THEN $11::uuid END,
+    CASE WHEN m.claimed THEN statement_timestamp() + ${milliseconds('$12')} END
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::bytea[], $7::text[], $8::text[],
-    $9::text[]) WITH ORDINALITY
-    AS m (consumer, message_id, exchange, routing_key, redelivered, body, headers, properties, ordering_key, place)
+    $9::text[], $10::boolean[]) WITH ORDINALITY AS m (consumer, message_id, exchange, routing_key, redelivered, body, headers,
+    properties, ordering_key, claimed, place)
   WHERE NOT EXISTS (
     SELECT 1 FROM {} AS s WHERE s.{consumer} = m.consumer AND s.{message_id} = m.message_id AND s.{status} <> 'seen'
   )
   ORDER BY m.place
-  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'open', ${COPY}
+  ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = excluded.{status},
+    {claim_token} = excluded.{claim_token}, {claimed_until} = excluded.{claimed_until}, ${COPY}
   WHERE i.{status} = 'seen'
-  RETURNING {consumer} AS "consumer", {message_id} AS "messageId"`);
+  RETURNING {consumer} AS "consumer", {message_id} AS "messageId", {seq}::text AS "seq", {attempts} AS "attempts",
+    {last_error} AS "lastError"`);
 
 /** $1 consumer, $2 ordering key. */
 const isKeyOpenSql = (sql: SqlTemplate): string =>
@@ -89,10 +94,10 @@ const isKeyOpenSql = (sql: SqlTemplate): string =>
 
 export function inboxKeeping(
   sql: SqlTemplate,
-): Pick<InboxStatements, 'keep' | 'bury' | 'storeOpen' | 'isKeyOpen'> {
+): Pick<InboxStatements, 'keep' | 'bury' | 'store' | 'isKeyOpen'> {
   const keep = keepSql(sql);
   const bury = burySql(sql);
-  const storeOpen = storeOpenSql(sql);
+  const store = storeSql(sql);
   const isKeyOpen = isKeyOpenSql(sql);
   return {
     async keep(runner, message, { attempts, error, delay }) {
@@ -104,10 +109,16 @@ export function inboxKeeping(
       return (await affected(runner, bury, [...parametersOf(message), storable(error)])) === 1;
     },
 
-    storeOpen(runner, messages) {
+    store(runner, messages, claim) {
       const lines = messages.map(parametersOf);
-      const columns = Array.from({ length: 9 }, (_, column) => lines.map((line) => line[column]));
-      return rows<InboxKey>(runner, storeOpen, columns);
+      const columns: unknown[] = Array.from({ length: 9 }, (_, column) => lines.map((line) => line[column]));
+      const claimed = messages.map((message) => claim?.messages.has(message) ?? false);
+      return rows<StoredMessage>(runner, store, [
+        ...columns,
+        claimed,
+        claim?.token ?? null,
+        claim?.lease ?? 0,
+      ]);
     },
 
     async isKeyOpen(runner, consumer, orderingKey) {

@@ -134,9 +134,13 @@ describe('kept messages in the field', () => {
     await setup.started('consumer-app', {
       ...settings,
       idempotent: { ...settings.idempotent, processing: 'deferred' },
+      variant: 'ordered',
     });
-    await setup.broker.sendToQueue(queue, { steps: ['effect', 'fail 1'] }, { messageId: 'woken' });
-    await waitFor('it to be done', async () => (await setup.status('woken')) === 'done');
-    expect(await setup.effectCount('woken')).toBe(1);
+    // One that can begin at once, and one that has to be claimed.
+    for (const [messageId, key] of [['woken'], ['woken-key', 'k']] as const) {
+      await setup.broker.sendToQueue(queue, { key, steps: ['effect', 'fail 1'] }, { messageId });
+      await waitFor(`${messageId} to be done`, async () => (await setup.status(messageId)) === 'done');
+      expect(await setup.effectCount(messageId)).toBe(1);
+    }
   });
 });

@@ -1,3 +1,4 @@
+import { Client } from 'pg';
 import { waitFor } from '../../support/wait-for';
 import { InboxSetup } from '../inbox/inbox-setup';
 
@@ -52,6 +53,37 @@ describe('orderingKey', () => {
       expect(order.indexOf(`${processing}-13`)).toBeLessThan(order.indexOf(`${processing}-2`));
     },
   );
+
+  it('what can begin at once needs no claim; one with a key does, and what waits is not overtaken', async () => {
+    const queue = setup.broker.queue('at-once');
+    const idempotent = { processing: 'deferred' as const, consumer: 'at-once' };
+    await setup.started('consumer-app', { queue, inbox, idempotent, variant: 'ordered' });
+    const send = (n: number, key?: string) =>
+      setup.broker.sendToQueue(queue, { n, key, steps: ['effect'] }, { messageId: `at-once-${n}` });
+    const isOpen = async (n: number) => (await setup.status(`at-once-${n}`)) === 'open';
+    const holder = new Client({ connectionString: setup.database.url });
+    await holder.connect();
+    try {
+      // The lock that lets one claim at a time run; see postgres/advisory-locks.ts.
+      const [namespace, slot] = [`${0x696f6f62} # 'inbox_message'::regclass::oid::int`, 1024];
+      await holder.query(`SELECT pg_advisory_lock(${namespace}, ${slot})`);
+      await send(1);
+      await done('at-once-1', 1);
+      await send(2, 'key');
+      await waitFor('it to be stored', () => isOpen(2));
+      await waitFor('a claim that waits', async () => {
+        const waiting = await setup.database.query(
+          "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'",
+        );
+        return waiting.length > 0;
+      });
+      expect(await isOpen(2)).toBe(true);
+    } finally {
+      await holder.end();
+    }
+    await done('at-once-', 2);
+    expect(await effectsOf('at-once', 1, 2)).toEqual([1, 2]);
+  });
 
   it('two processes: one of a key at a time; a dead one lets its key go on', async () => {
     const queue = setup.broker.queue('two');

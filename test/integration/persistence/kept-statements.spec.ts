@@ -36,7 +36,7 @@ describe('the statements about kept messages', () => {
     const failure = { attempts: 1, error: 'e', delay: 0 };
     const [slow, quick] = [randomUUID(), randomUUID()];
     const copies = async (id: string) => [
-      await own((runner) => inbox.storeOpen(runner, [message(id)])),
+      await own((runner) => inbox.store(runner, [message(id)])),
       await own((runner) => inbox.keep(runner, message(id), failure)),
       await own((runner) => inbox.bury(runner, message(id), 'e')),
       await own((runner) => inbox.take(runner, message(id))),
@@ -44,7 +44,7 @@ describe('the statements about kept messages', () => {
     ];
     const nothing = [[], false, false, false, undefined];
 
-    expect(await own((runner) => inbox.storeOpen(runner, [message('m')]))).toHaveLength(1);
+    expect(await own((runner) => inbox.store(runner, [message('m')]))).toHaveLength(1);
     expect(await copies('m')).toEqual(nothing);
     expect(await status('m')).toBe('open');
 
@@ -68,9 +68,9 @@ describe('the statements about kept messages', () => {
 
   it('G11: a message that is replayed while a later one of its key is lost keeps nobody waiting for ever', async () => {
     const { inbox } = pg.dialect;
-    await own((runner) => inbox.storeOpen(runner, [message('early', 'k')]));
+    await own((runner) => inbox.store(runner, [message('early', 'k')]));
     await pg.database.query("UPDATE inbox_message SET status = 'dead', attempts = 3");
-    await own((runner) => inbox.storeOpen(runner, [message('late', 'k')]));
+    await own((runner) => inbox.store(runner, [message('late', 'k')]));
     expect(await claim(randomUUID(), 0)).toMatchObject([{ messageId: 'late' }]);
     await pg.database.query(
       "UPDATE inbox_message SET status = 'open', attempts = 0 WHERE message_id = 'early'",
@@ -88,7 +88,7 @@ describe('the statements about kept messages', () => {
       await first.startTransaction();
       expect(await inbox.take(first, message('m'))).toBe(true);
       // It sees no row yet, and waits at the key.
-      const copy = own((runner) => inbox.storeOpen(runner, [message('m')]));
+      const copy = own((runner) => inbox.store(runner, [message('m')]));
       await waitUntilBlocked(pg);
       await first.commitTransaction();
       expect(await copy).toEqual([]);
@@ -99,23 +99,42 @@ describe('the statements about kept messages', () => {
   it('a copy of a message that is being handled does not wait for its end, nor do others in one statement with it', async () => {
     const { inbox } = pg.dialect;
     const token = randomUUID();
-    await own((runner) => inbox.storeOpen(runner, [message('running')]));
+    await own((runner) => inbox.store(runner, [message('running')]));
     await claim(token);
     await pg.withRunner(async (handler) => {
       await handler.startTransaction();
       expect(await inbox.takeKept(handler, message('running'), token)).toBe(true);
-      const stored = await own((runner) => inbox.storeOpen(runner, [message('running'), message('other')]));
-      expect(stored).toEqual([{ consumer: 'c', messageId: 'other' }]);
+      const stored = await own((runner) => inbox.store(runner, [message('running'), message('other')]));
+      expect(stored).toMatchObject([{ consumer: 'c', messageId: 'other' }]);
       expect(await own((runner) => inbox.countRedelivery(runner, message('running')))).toBeUndefined();
       expect(await own((runner) => inbox.take(runner, message('running')))).toBe(false);
       await handler.rollbackTransaction();
     });
   });
 
+  it('G6, G7: what is stored as claimed belongs to its token, and is a suspect when nobody came back', async () => {
+    const { inbox } = pg.dialect;
+    const [now, later] = [message('now'), message('later')];
+    const token = randomUUID();
+    const storing = { token, lease: 60_000, messages: new Set([now]) };
+    await own((runner) => inbox.countRedelivery(runner, now));
+    const stored = await own((runner) => inbox.store(runner, [now, later], storing));
+    expect(stored).toMatchObject([{ messageId: 'now', attempts: 1 }, { messageId: 'later' }]);
+    expect(await own((runner) => inbox.store(runner, [now], storing))).toEqual([]);
+    expect((await claim()).map(({ messageId }) => messageId)).toEqual(['later']);
+    expect(await own((runner) => inbox.renewKept(runner, token, 0, [now]))).toBe(1);
+    // Its lease has run out by that.
+    const other = randomUUID();
+    expect(await claim(other)).toMatchObject([{ messageId: 'now', suspect: true, body: now.body }]);
+    expect(await own((runner) => inbox.takeKept(runner, now, token))).toBe(false);
+    expect(await own((runner) => inbox.takeKept(runner, now, other))).toBe(true);
+    expect(await status('now')).toBe('done');
+  });
+
   it('of a key the first is claimed, and none while one is in progress', async () => {
     const { inbox } = pg.dialect;
     const all = [message('a1', 'a'), message('a2', 'a'), message('b1', 'b'), message('free')];
-    await own((runner) => inbox.storeOpen(runner, all));
+    await own((runner) => inbox.store(runner, all));
     const token = randomUUID();
     expect((await claim(token)).map(({ messageId }) => messageId)).toEqual(['a1', 'b1', 'free']);
     expect(await claim()).toEqual([]);

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { MessageKeeper } from '../../../lib/inbox/message-keeper';
-import type { InboxKey, KeptMessage } from '../../../lib/persistence/inbox-message';
+import type { KeptMessage } from '../../../lib/persistence/inbox-message';
+import type { StoredMessage } from '../../../lib/persistence/kept-inbox-statements';
 
 const message = (messageId: string): KeptMessage => ({
   consumer: 'c',
@@ -16,25 +17,30 @@ const message = (messageId: string): KeptMessage => ({
 
 describe('storing messages together', () => {
   const statements: { ids: string[]; end: (stored?: readonly string[], error?: Error) => void }[] = [];
-  const notified: number[] = [];
   const keeper = () =>
     new MessageKeeper(
       {
-        storeOpen: (messages) =>
-          new Promise<InboxKey[]>((resolve, reject) => {
+        storeMessages: (messages) =>
+          new Promise<StoredMessage[]>((resolve, reject) => {
             const ids = messages.map(({ messageId }) => messageId);
+            const row = (messageId: string) => ({
+              consumer: 'c',
+              messageId,
+              seq: '1',
+              attempts: 0,
+              lastError: null,
+            });
             const end = (stored: readonly string[] = ids, error?: Error) =>
-              error ? reject(error) : resolve(stored.map((messageId) => ({ consumer: 'c', messageId })));
+              error ? reject(error) : resolve(stored.map(row));
             statements.push({ ids, end });
           }),
         keep: () => Promise.resolve({ kind: 'open', delay: 5 }),
       },
       { room: () => Promise.resolve() },
-      (delay) => notified.push(delay),
+      () => ({ notify: () => undefined, storing: (_, store) => store() }),
     );
   beforeEach(() => {
     statements.length = 0;
-    notified.length = 0;
   });
 
   it('the first goes at once; those that come meanwhile share the next statement, in their order', async () => {
@@ -42,10 +48,8 @@ describe('storing messages together', () => {
     const results = ['a', 'b', 'c'].map((id) => keep.storeOpen(message(id)));
     await turn();
     expect(statements.map(({ ids }) => ids)).toEqual([['a']]);
-    expect(notified).toEqual([]);
     statements[0]?.end();
     await turn();
-    expect(notified).toEqual([0]);
     expect(statements.map(({ ids }) => ids)).toEqual([['a'], ['b', 'c']]);
     statements[1]?.end();
     expect(await Promise.all(results)).toEqual([true, true, true]);
@@ -64,7 +68,6 @@ describe('storing messages together', () => {
     expect(statements[1]?.ids).toEqual(['b', 'c']);
     statements[1]?.end();
     expect(await Promise.all(results)).toEqual([false, true, false, true]);
-    expect(notified).toEqual([0]);
   });
 
   it('a failure is told to all who shared it, and the next ones go on', async () => {
