@@ -2,6 +2,7 @@ import type { DataSource, EntitySchema, QueryRunner } from 'typeorm';
 import type { Dialect } from '../persistence/dialect';
 import type { InboxKey, KeptMessage } from '../persistence/inbox-statements';
 import { ownTransaction } from '../transaction/own-work';
+import type { KeptPresence } from './kept-presence';
 import { thrownDetails } from '../message/thrown-text';
 
 /** P1's states of a row. Only a `seen` one may still be taken. */
@@ -26,6 +27,7 @@ export class InboxStore {
     private readonly dataSource: DataSource,
     private readonly table: EntitySchema,
     private readonly dialect: Dialect,
+    private readonly presence?: Pick<KeptPresence, 'mayBe'>,
   ) {}
 
   /** P1 step 1. @returns deliveries counted so far, or `undefined` for a duplicate */
@@ -35,7 +37,7 @@ export class InboxStore {
 
   /** P1 step 2, in the handler's transaction. @returns false for a duplicate */
   take(runner: QueryRunner, key: InboxKey): Promise<boolean> {
-    return this.dialect.inbox.take(runner, key);
+    return this.dialect.inbox.take(runner, key, this.presence?.mayBe ?? true);
   }
 
   /** P1 step 8, in the handler's transaction. @returns false when it is not ours any more */

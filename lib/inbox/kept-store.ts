@@ -5,6 +5,7 @@ import type { ClaimedInboxMessage, InboxKey, KeptMessage } from '../persistence/
 import type { FailedRun, StoredMessage, StoringClaim } from '../persistence/kept-inbox-statements';
 import { ownRead, ownTransaction } from '../transaction/own-work';
 import { rerunOnConflict } from '../transaction/rerun';
+import type { KeptPresence } from './kept-presence';
 import { errorText, type InboxStore } from './inbox-store';
 
 /** The module's own statements never wait for ever; whoever needs them tries again. Milliseconds. */
@@ -26,6 +27,7 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
     private readonly rowsOf: Pick<InboxStore, 'find'>,
     /** Whose messages are claimed. */
     private readonly consumers: () => readonly string[],
+    private readonly presence: KeptPresence,
   ) {}
 
   /**
@@ -40,6 +42,7 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
     used: 0 | 1,
     schedule: (attempts: number) => number | 'dead',
   ): Promise<Keeping> {
+    this.presence.note();
     return this.own(async (runner) => {
       const row = await this.rowsOf.find(runner, message);
       const attempts = Number(row?.attempts ?? 0) + used;
@@ -56,11 +59,15 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
 
   /** See {@link KeptInboxStatements.store}. */
   storeMessages(messages: readonly KeptMessage[], claim?: StoringClaim): Promise<StoredMessage[]> {
+    this.presence.note();
     return this.own((runner) => this.dialect.inbox.store(runner, messages, claim));
   }
 
-  anythingDue(): Promise<boolean> {
-    return this.read((runner) => this.dialect.inbox.anyKeptDue(runner, this.consumers()));
+  async anythingDue(): Promise<boolean> {
+    const answer = this.presence.ask();
+    const { due, kept } = await this.read((runner) => this.dialect.inbox.anyKept(runner, this.consumers()));
+    answer(kept);
+    return due;
   }
 
   /** P1 step 7. In the order of storing. */

@@ -13,8 +13,14 @@ export interface InboxStatements
   /** P1 step 1. @returns redeliveries counted so far, or `undefined` when the row is past `seen`: a duplicate. */
   countRedelivery(runner: QueryRunner, key: InboxKey): Promise<number | undefined>;
 
-  /** P1 step 2, the first statement of the handler's transaction. @returns false for a duplicate. */
-  take(runner: QueryRunner, key: InboxKey): Promise<boolean>;
+  /**
+   * P1 step 2, the first statement of the handler's transaction.
+   *
+   * @param looksFirst whether it is to find out without waiting that the message is a duplicate of one that the table owns and
+   *   that is being handled. Default: true
+   * @returns false for a duplicate
+   */
+  take(runner: QueryRunner, key: InboxKey, looksFirst?: boolean): Promise<boolean>;
 
   /** P1 step 6, policy `reject`: the row stays `seen` with its error, so that a later replay is handled. */
   recordFailure(runner: QueryRunner, key: InboxKey, error: string): Promise<void>;

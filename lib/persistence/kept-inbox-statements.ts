@@ -68,8 +68,8 @@ export interface KeptInboxStatements {
   /** Whether the table owns a message of the consumer with this ordering key that is not done yet. */
   isKeyOpen(runner: QueryRunner, consumer: string, orderingKey: string): Promise<boolean>;
 
-  /** Whether a claim may find anything. */
-  anyKeptDue(runner: QueryRunner, consumers: readonly string[]): Promise<boolean>;
+  /** Whether a claim may find anything, and whether the table owns any message at all, of whatever consumer. */
+  anyKept(runner: QueryRunner, consumers: readonly string[]): Promise<{ due: boolean; kept: boolean }>;
 
   /** P1 step 7; of one ordering key one message, the first. @returns in the order of storing */
   claimKept(runner: QueryRunner, request: InboxClaimRequest): Promise<ClaimedInboxMessage[]>;

@@ -181,7 +181,7 @@ export const mutations = [
   {
     guarantee: 'G5',
     file: 'lib/inbox/inbox-store.ts',
-    replace: 'return this.dialect.inbox.take(runner, key);',
+    replace: 'return this.dialect.inbox.take(runner, key, this.presence?.mayBe ?? true);',
     with: 'return runner && this.own((other) => this.dialect.inbox.take(other, key));',
     test: [
       'test/integration/inbox/exactly-once.spec.ts',
@@ -634,7 +634,7 @@ export const mutations = [
   {
     guarantee: 'mistake',
     file: 'lib/inbox/inbox-store.ts',
-    replace: 'return this.dialect.inbox.take(runner, key);',
+    replace: 'return this.dialect.inbox.take(runner, key, this.presence?.mayBe ?? true);',
     with: 'return runner && this.own((other) => this.dialect.inbox.take(other, key));',
     test: ['test/integration/inbox-kept/typical-mistakes.spec.ts', '-t', 'separate transactions'],
     why: 'separate transactions: a message that has failed is taken for a duplicate, and lost',

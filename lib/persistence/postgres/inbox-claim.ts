@@ -19,9 +19,11 @@ const isOurs = (row: string, consumers: string): string =>
   `${row}.{consumer} || '' = ANY (${consumers}::text[])`;
 
 /** $1 consumers. */
-const anyDueSql = (sql: SqlTemplate): string =>
+const anyKeptSql = (sql: SqlTemplate): string =>
   sql(`
   SELECT coalesce((
+    SELECT true FROM {} AS i WHERE i.{status} IN ('open', 'in_progress') ORDER BY i.{available_at} LIMIT 1
+  ), false) AS kept, coalesce((
     SELECT true FROM {} AS i WHERE ${due('i')} AND ${isOurs('i', '$1')} ORDER BY i.{available_at} LIMIT 1
   ), false) AS due`);
 
@@ -165,7 +167,7 @@ const waitingConsumersSql = (sql: SqlTemplate): string =>
   ORDER BY 1 LIMIT 20`);
 
 export function inboxClaims(sql: SqlTemplate): Omit<KeptInboxStatements, 'keep' | 'store' | 'isKeyOpen'> {
-  const anyDue = anyDueSql(sql);
+  const anyKept = anyKeptSql(sql);
   const mutex = mutexSql(sql);
   const claim = claimSql(sql);
   const renew = renewSql(sql);
@@ -177,9 +179,9 @@ export function inboxClaims(sql: SqlTemplate): Omit<KeptInboxStatements, 'keep' 
   const waitingConsumers = waitingConsumersSql(sql);
   const ours = ({ consumer, messageId }: InboxKey, token: string) => [consumer, messageId, token];
   return {
-    async anyKeptDue(runner, consumers) {
-      const [row] = await rows<{ due: boolean }>(runner, anyDue, [[...consumers]]);
-      return row?.due === true;
+    async anyKept(runner, consumers) {
+      const [row] = await rows<{ due: boolean; kept: boolean }>(runner, anyKept, [[...consumers]]);
+      return { due: row?.due === true, kept: row?.kept !== false };
     },
 
     async claimKept(runner, { token, lease, limit, consumers }) {

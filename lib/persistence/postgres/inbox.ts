@@ -29,10 +29,10 @@ const countRedeliverySql = (sql: SqlTemplate): string =>
   RETURNING {attempts} AS attempts`);
 
 /** P1, step 2. A concurrent copy waits here until this transaction ends: then it is a duplicate, or it is its turn. */
-const takeSql = (sql: SqlTemplate): string =>
+const takeSql = (sql: SqlTemplate, condition: string): string =>
   sql(`
   INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}, {processed_at})
-  SELECT $1::text, $2::text, 'done', 1, clock_timestamp() ${unlessSettled}
+  SELECT $1::text, $2::text, 'done', 1, clock_timestamp() ${condition}
   ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'done', {processed_at} = clock_timestamp()
   WHERE i.{status} = 'seen'
   RETURNING {attempts} AS attempts`);
@@ -63,7 +63,8 @@ export function inboxDeliveries(
   sql: SqlTemplate,
 ): Pick<InboxStatements, 'countRedelivery' | 'take' | 'recordFailure' | 'deleteDone'> {
   const countRedelivery = countRedeliverySql(sql);
-  const take = takeSql(sql);
+  const take = takeSql(sql, '');
+  const takeLookingFirst = takeSql(sql, unlessSettled);
   const recordFailure = recordFailureSql(sql);
   const deleteDone = deleteDoneSql(sql);
   return {
@@ -72,7 +73,8 @@ export function inboxDeliveries(
       return row && Number(row.attempts);
     },
 
-    take: (runner, { consumer, messageId }) => hasRow(runner, take, [consumer, messageId]),
+    take: (runner, { consumer, messageId }, looksFirst = true) =>
+      hasRow(runner, looksFirst ? takeLookingFirst : take, [consumer, messageId]),
 
     async recordFailure(runner, { consumer, messageId }, error) {
       await affected(runner, recordFailure, [consumer, messageId, storable(error)]);

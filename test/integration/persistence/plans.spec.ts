@@ -119,7 +119,7 @@ describe('Statements on a table with many rows that are not due', () => {
       pg.database.query(`
         INSERT INTO inbox_message (consumer, message_id, status, processed_at, available_at)
         SELECT 'busy', 'done' || g, 'done', now(), now() FROM generate_series(${from}, ${from + count - 1}) AS g`);
-    const look = () => explain((runner) => pg.dialect.inbox.anyKeptDue(runner, consumers));
+    const look = () => explain((runner) => pg.dialect.inbox.anyKept(runner, consumers));
     const claim = () =>
       explain((runner) =>
         pg.dialect.inbox.claimKept(runner, { lease: 60_000, limit: 10, consumers, token: randomUUID() }),

@@ -172,7 +172,7 @@ describe('The tables in the database', () => {
     expect(await inbox.deleteDone(runner, 0, 10)).toBe(1);
     expect(await inbox.store(runner, [kept])).toMatchObject([key]);
     expect(await inbox.isKeyOpen(runner, 'c', 'k')).toBe(true);
-    expect(await inbox.anyKeptDue(runner, ['c'])).toBe(true);
+    expect(await inbox.anyKept(runner, ['c'])).toEqual({ due: true, kept: true });
     expect(await inbox.backlog(runner, 10)).toBe(1);
     expect(await inbox.waitingConsumers(runner, ['other'], 0)).toEqual(['c']);
     const claim = randomUUID();
