@@ -51,8 +51,8 @@ export type ProcessCounts = Record<RunEnd, number>;
  * 2. Claim as many as there is room for, of this instance's consumers only: while a new version is rolled out the old one
  *    leaves alone what it does not know. More than may run at once, so that the next is there when one has ended; those that
  *    wait are renewed.
- * 3. Run each (see kept-run.ts), going on with 1. when the claim was full and half of the room is free, or when an ordering key
- *    has become free.
+ * 3. Run each (see kept-run.ts). Go on with 1. when half of the room is free and something may be due: the claim was full, somebody
+ *    has woken it, or an ordering key has become free.
  * 4. Nothing is due and nothing runs: wait for the next poll or wake-up.
  *
  * Everything runs in the async context of the constructor, whoever wakes it from within whatever transaction.
@@ -65,6 +65,8 @@ export class InboxProcessor {
   private somethingIsDue = false;
   /** The last claim was full. */
   private moreIsDue = false;
+  /** There may be something to claim as soon as there is room. */
+  private isAsked = false;
   private readonly handlers = new Map<string, KeptHandler>();
   private readonly warned = new Set<string>();
   private inFlight = 0;
@@ -91,6 +93,11 @@ export class InboxProcessor {
   private get capacity(): number {
     const { size } = this.parts.gate;
     return size + Math.min(Math.max(Math.round(AHEAD / this.pace), size), MOST_AHEAD * size);
+  }
+
+  /** A claim costs as much as a run or two, so it is not made for less than half of the capacity. */
+  private get hasRoom(): boolean {
+    return this.inFlight <= this.capacity / 2;
   }
 
   /** Whose messages it handles. */
@@ -187,11 +194,13 @@ export class InboxProcessor {
   /** Never rejects. */
   private async work(): Promise<void> {
     while (!this.stopping && this.interval.active) {
-      const { capacity } = this;
-      const room = capacity - this.inFlight;
-      if (this.wakeUp.take() || room >= capacity / 2) {
-        if (room > 0) this.moreIsDue = (await this.claimGuarded(room)) === room;
-        if (room > 0 && this.moreIsDue) continue;
+      if (this.wakeUp.take()) this.isAsked = true;
+      if (this.isAsked && this.hasRoom) {
+        this.isAsked = false;
+        const room = this.capacity - this.inFlight;
+        this.moreIsDue = (await this.claimGuarded(room)) === room;
+        this.isAsked ||= this.moreIsDue;
+        continue;
       }
       if (this.inFlight === 0 && !this.isWoken()) return;
       await this.wakeUp.wait();
@@ -245,9 +254,9 @@ export class InboxProcessor {
       .then(() => {
         this.inFlight--;
         this.notePace();
-        // The next of its key can be claimed; and below half of the room it is worth to claim.
-        const isWorthIt = this.moreIsDue && this.inFlight <= this.capacity / 2;
-        if (row.orderingKey !== null || isWorthIt) this.wakeUp.request();
+        // The next of its key can be claimed.
+        if (row.orderingKey !== null) this.isAsked = true;
+        if (this.isAsked && this.hasRoom) this.wake();
       });
   }
 
