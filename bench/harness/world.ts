@@ -54,7 +54,7 @@ export class World {
     return full;
   }
 
-  /** Takes everything off a queue and counts it, until `expected` messages are there or nothing comes for a second. */
+  /** Takes everything off a queue and counts it, until `expected` messages are there or nothing comes for ten seconds. */
   async take(queue: string, expected: number): Promise<Arrived> {
     const channel = await this.connection.createChannel();
     const ids = new Set<string>();
@@ -70,7 +70,7 @@ export class World {
       { noAck: true },
     );
     // A duplicate may still be on its way, so a moment longer than until the expected number is there.
-    while (performance.now() - last < (total < expected ? 1_000 : 50)) {
+    while (performance.now() - last < (total < expected ? 10_000 : 50)) {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
     await channel.cancel(consumerTag);

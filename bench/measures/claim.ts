@@ -40,11 +40,18 @@ export const claim: Measure = {
       unit: 'ms',
       rounds,
       contenders,
-      bars: ({ value, ratio }): Bar[] =>
-        [BESIDE, HOT].flatMap((name) => [
-          { text: `≤ 1.3 × ${ALONE}: ${name}`, value: ratio(name, ALONE), met: ratio(name, ALONE) <= 1.3 },
-          { text: `≤ 60 ms: ${name}`, value: value(name), met: value(name) <= 60 },
-        ]),
+      bars: ({ value, ratio }): Bar[] => [
+        {
+          text: `≤ 1.3 × ${ALONE}: ${BESIDE}`,
+          value: ratio(BESIDE, ALONE),
+          met: ratio(BESIDE, ALONE) <= 1.3,
+        },
+        ...[BESIDE, HOT].map((name) => ({
+          text: `≤ 60 ms: ${name}`,
+          value: value(name),
+          met: value(name) <= 60,
+        })),
+      ],
     });
   },
 };
