@@ -29,13 +29,15 @@ const countRedeliverySql = (sql: SqlTemplate): string =>
   RETURNING {attempts} AS attempts`);
 
 /** P1, step 2. A concurrent copy waits here until this transaction ends: then it is a duplicate, or it is its turn. */
-const takeSql = (sql: SqlTemplate, condition: string): string =>
+const takeSql = (sql: SqlTemplate, values: string): string =>
   sql(`
   INSERT INTO {} AS i ({consumer}, {message_id}, {status}, {attempts}, {processed_at})
-  SELECT $1::text, $2::text, 'done', 1, clock_timestamp() ${condition}
+  ${values}
   ON CONFLICT ({consumer}, {message_id}) DO UPDATE SET {status} = 'done', {processed_at} = clock_timestamp()
   WHERE i.{status} = 'seen'
   RETURNING {attempts} AS attempts`);
+
+const TAKEN = "$1::text, $2::text, 'done', 1, clock_timestamp()";
 
 /**
  * P1, step 6, `reject` and `requeue`. The count is not touched: it is for redeliveries, and a row without any has 0.
@@ -63,8 +65,8 @@ export function inboxDeliveries(
   sql: SqlTemplate,
 ): Pick<InboxStatements, 'countRedelivery' | 'take' | 'recordFailure' | 'deleteDone'> {
   const countRedelivery = countRedeliverySql(sql);
-  const take = takeSql(sql, '');
-  const takeLookingFirst = takeSql(sql, unlessSettled);
+  const take = takeSql(sql, `VALUES (${TAKEN})`);
+  const takeLookingFirst = takeSql(sql, `SELECT ${TAKEN} ${unlessSettled}`);
   const recordFailure = recordFailureSql(sql);
   const deleteDone = deleteDoneSql(sql);
   return {
