@@ -20,23 +20,24 @@ export class ContextSlot<T> {
 
   /** Runs `fn`, and everything that it starts, with this value. */
   run<R>(value: T, fn: () => R): R {
-    return runHolding([this.holding(value)], fn);
+    return runWith([this.with(value)], fn);
   }
 
-  holding(value: T): Held {
+  /** For {@link runWith}. */
+  with(value: T): SlotValue {
     return { index: this.index, value };
   }
 }
 
 /** A value for one slot. */
-export interface Held {
+export interface SlotValue {
   readonly index: number;
   readonly value: unknown;
 }
 
 /** Runs `fn`, and everything that it starts, with all of these values: one step into the storage instead of several. */
-export function runHolding<R>(held: readonly Held[], fn: () => R): R {
+export function runWith<R>(given: readonly SlotValue[], fn: () => R): R {
   const values = storage.getStore()?.slice() ?? [];
-  for (const { index, value } of held) values[index] = value;
+  for (const { index, value } of given) values[index] = value;
   return storage.run(values, fn);
 }

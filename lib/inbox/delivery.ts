@@ -67,6 +67,8 @@ export interface TransactionalWork
     Pick<IdentifiedDelivery, 'key' | 'attempt' | 'handle'>,
     Partial<Pick<IdentifiedDelivery, 'orderingKey' | 'claim'>> {
   readonly policy: Pick<HandlerPolicy, 'consumer' | 'onDuplicate' | 'timeout' | 'isolationLevel'>;
+  /** It is run in a transaction of the application, which goes on after it. */
+  readonly isJoining?: boolean;
   /** Absent where the work is not about a message of the broker's. */
   readonly message?: InboundMessage;
 }

@@ -91,7 +91,8 @@ export class HandlerRegistry implements OnModuleInit {
     const isBatch = kind === 'batch';
     const policy = inbox.policyOf(metadata, classRef, kind);
     refuseContradictions(handler, policy, kind);
-    this.undo.push(liftProtectionCheck(handler.method));
+    const restoreCheck = subscriptions.length > 0 ? liftProtectionCheck(handler.method) : () => undefined;
+    this.undo.push(restoreCheck);
     if (isBatch) this.undo.push(wrapBatchMethod(handler.instance as object, metadata.propertyKey));
     checkIdentity(handler, policy.consumer);
     const identity = JSON.stringify([inbox.name, policy.consumer]);
@@ -105,6 +106,7 @@ export class HandlerRegistry implements OnModuleInit {
       // Where several subscriptions have deserializers of their own, they decode the same messages, so any will do.
       decode: bodyDecoder(subscriptions[0]),
       replies: rpc && new ReplyCodec(rpc.connection),
+      restoreCheck,
       invoke: handlerPipeline(
         () => this.contexts(),
         handler.instance as object,

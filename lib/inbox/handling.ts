@@ -91,7 +91,7 @@ export class Handling {
    */
   async join(delivery: TransactionalWork, abort: AbortSignal): Promise<Outcome> {
     await delivery.claim?.leave();
-    const attempt = await this.parts.transaction.run(delivery, abort);
+    const attempt = await this.parts.transaction.run({ ...delivery, isJoining: true }, abort);
     switch (attempt.kind) {
       case 'handled':
         return { ...attempt, provisional: true };

@@ -34,6 +34,7 @@ export class IdempotentInterceptor implements NestInterceptor {
     const handler = metadata && this.handlers.find(context.getClass(), metadata.propertyKey);
     // One that is not registered is stopped by its ProtectionCheck.
     if (!handler) return next.handle();
+    handler.restoreCheck();
     const args = context.getArgs<[unknown, InboundMessage]>();
     const [payload, message] = args;
     return from(

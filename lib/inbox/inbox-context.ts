@@ -1,4 +1,4 @@
-import { ContextSlot, type Held } from '../context/context-slot';
+import { ContextSlot, type SlotValue } from '../context/context-slot';
 
 /** What a handler can know about the delivery that it is handling. */
 export interface InboxContext {
@@ -27,8 +27,8 @@ export function inboxContext(): InboxContext | undefined {
 }
 
 /** To run something with. */
-export function holdingInboxContext(context: InboxContext): Held {
-  return slot.holding(context);
+export function withInboxContext(context: InboxContext): SlotValue {
+  return slot.with(context);
 }
 
 /** Runs `work`, and everything that it starts, as the handling of a delivery. */

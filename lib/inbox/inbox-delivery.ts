@@ -29,7 +29,7 @@ export interface InboxDeliveryParts {
   readonly store: InboxStore;
   readonly transaction: InboxTransaction;
   readonly handling: Handling;
-  readonly keeper: Pick<MessageKeeper, 'storeOpen'>;
+  readonly keeper: Pick<MessageKeeper, 'storeMessage'>;
   readonly failures: FailurePolicy;
   readonly burial: Pick<Burial, 'settle'>;
   readonly lane: SuspectsLane;
@@ -56,7 +56,7 @@ export interface InboxDeliveryParts {
  * Serialization failures and deadlocks begin again with 2. at once, uncounted. When the database is away, the delivery is
  * held and goes on where it was when it is back.
  *
- * With `processing: 'deferred'` a delivery is only stored as open, in a commit that it shares with others, and acked. A row
+ * With `processing: 'deferred'` a delivery is only stored, as open or as claimed, in a commit that it shares with others, and acked. A row
  * past `seen` is left alone, so a duplicate never touches what is open, running or done. The same is done with a message
  * whose ordering key has an open one. What the table owns is handled by the processor (see inbox-processor.ts).
  */
@@ -161,7 +161,7 @@ export class InboxDelivery {
     const key = delivery.key ?? anonymousKey(policy.consumer);
     const kept = keptMessage(key, message, orderingKey);
     const hold = new Hold(this.parts.pauses, this.logger, () => `the ${describe(delivery)}`);
-    return (await hold.insist(() => this.parts.keeper.storeOpen(kept))) ? ack() : this.skip(delivery);
+    return (await hold.insist(() => this.parts.keeper.storeMessage(kept))) ? ack() : this.skip(delivery);
   }
 
   /**

@@ -10,6 +10,7 @@ import type { KeptHandler } from './kept-handler';
 import { KeptRun, type KeptRunParts, type RunEnd } from './kept-run';
 import type { KeptStore } from './kept-store';
 import type { RunningDeliveries } from './running-deliveries';
+import { claimedOf, UnansweredStores } from './stored-as-claimed';
 
 /** Milliseconds before a claim is tried again that the database has refused. */
 const DATABASE_PAUSE = 500;
@@ -69,7 +70,13 @@ export class InboxProcessor {
   private isAsked = false;
   private readonly handlers = new Map<string, KeptHandler>();
   private readonly warned = new Set<string>();
-  private inFlight = 0;
+  /** Begun and not ended. */
+  private running = 0;
+  /** Those of them that are suspects: they go through a lane, one at a time, and need no more than one place. */
+  private suspects = 0;
+  /** Places of messages that are being stored as claimed, and of those that are being claimed. */
+  private readonly reserved = { storing: 0, claiming: 0 };
+  private readonly unanswered: UnansweredStores;
   /** Milliseconds from the end of one run to the end of the next, lately. */
   private pace = AHEAD;
   private lastEnd = performance.now();
@@ -79,8 +86,9 @@ export class InboxProcessor {
   private lookedForOthers = performance.now();
 
   constructor(private readonly parts: InboxProcessorParts) {
-    const { name, scheduler, pollInterval } = parts;
+    const { name, scheduler, pollInterval, store } = parts;
     const jobName = name ? `inbox-processor:${name}` : 'inbox-processor';
+    this.unanswered = new UnansweredStores(store);
     this.interval = new NamedInterval(scheduler, jobName, pollInterval, () => this.wake());
   }
 
@@ -95,9 +103,14 @@ export class InboxProcessor {
     return size + Math.min(Math.max(Math.round(AHEAD / this.pace), size), MOST_AHEAD * size);
   }
 
-  /** A claim costs as much as a run or two, so it is not made for less than half of the capacity. */
-  private get hasRoom(): boolean {
-    return this.inFlight <= this.capacity / 2;
+  private get inFlight(): number {
+    return this.running + this.reserved.storing + this.reserved.claiming;
+  }
+
+  /** A claim costs as much as a run or two: it is made for half of the capacity, or where a place would be idle without it. */
+  private get isWorthAClaim(): boolean {
+    const { inFlight, capacity, suspects } = this;
+    return inFlight <= capacity / 2 || (inFlight < capacity && inFlight - suspects < this.parts.gate.size);
   }
 
   /** Whose messages it handles. */
@@ -128,8 +141,7 @@ export class InboxProcessor {
   }
 
   /**
-   * Stores messages, and begins at once those that there is room for. Nothing that waits already is overtaken by more than one
-   * claim's time.
+   * Stores messages, and begins at once those that there is room for, unless others wait for that room.
    *
    * @param store the statement
    * @returns what was stored; the others are duplicates
@@ -137,33 +149,41 @@ export class InboxProcessor {
   async storing(
     messages: readonly KeptMessage[],
     store: (claim?: StoringClaim) => Promise<StoredMessage[]>,
-  ): Promise<StoredMessage[]> {
+  ): Promise<InboxKey[]> {
+    const found = await this.unanswered.find(messages);
     const chosen = this.chooseForNow(messages);
     let stored: StoredMessage[] = [];
-    const claims: ClaimStore<ClaimedInboxMessage> = {
-      claim: async ({ token, lease }) => {
-        stored = await store(chosen.size > 0 ? { token, lease, messages: chosen } : undefined);
+    let begun = 0;
+    if (chosen.size === 0) stored = await store();
+    else {
+      const claim: ClaimStore<ClaimedInboxMessage>['claim'] = async ({ token, lease }) => {
+        stored = await store({ token, lease, messages: chosen }).catch((error: unknown) => {
+          this.unanswered.note(token, chosen);
+          throw error;
+        });
         return claimedOf(stored, chosen);
-      },
-      renew: (...renewal) => this.parts.store.renew(...renewal),
-    };
-    // Theirs while they are being stored.
-    this.inFlight += chosen.size;
-    const terms = { lease: this.parts.lease, limit: chosen.size };
-    const claim = await Claim.take(claims, terms, this.logger).finally(() => (this.inFlight -= chosen.size));
-    const begun = claim?.messages ?? [];
-    if (claim) this.interval.outside(() => begun.forEach((row) => this.begin(claim, row)));
-    if (stored.length > begun.length) this.notify();
-    return stored;
+      };
+      begun = await this.take('storing', chosen.size, {
+        claim,
+        renew: (...renewal) => this.parts.store.renew(...renewal),
+      });
+    }
+    if (found.length + stored.length > begun) this.notify();
+    return [...found, ...stored];
   }
 
-  /** None with an ordering key: whether it is its turn is found by a claim. */
+  /** None with an ordering key: whether it is its turn is found by a claim. And none while a claim has something to find. */
   private chooseForNow(messages: readonly KeptMessage[]): ReadonlySet<KeptMessage> {
-    if (this.stopping || !this.interval.active || this.somethingIsDue || this.moreIsDue) return new Set();
+    const othersWait = this.isAsked || this.somethingIsDue || this.moreIsDue;
+    if (this.stopping || !this.interval.active || othersWait) return new Set();
     const suitable = messages.filter(
       ({ consumer, orderingKey }) => orderingKey === null && this.handlers.has(consumer),
     );
-    return new Set(suitable.slice(0, Math.max(0, this.capacity - this.inFlight)));
+    // What a claim that is under way will bring is not known: only places that are idle are filled meanwhile.
+    const room = this.reserved.claiming
+      ? this.parts.gate.size - this.running - this.reserved.storing
+      : this.capacity - this.inFlight;
+    return new Set(suitable.slice(0, Math.max(0, room)));
   }
 
   /**
@@ -195,7 +215,7 @@ export class InboxProcessor {
   private async work(): Promise<void> {
     while (!this.stopping && this.interval.active) {
       if (this.wakeUp.take()) this.isAsked = true;
-      if (this.isAsked && this.hasRoom) {
+      if (this.isAsked && this.isWorthAClaim) {
         this.isAsked = false;
         const room = this.capacity - this.inFlight;
         this.moreIsDue = (await this.claimGuarded(room)) === room;
@@ -218,7 +238,8 @@ export class InboxProcessor {
     const isKnown = this.moreIsDue || this.somethingIsDue;
     this.somethingIsDue = false;
     try {
-      const claimed = isKnown || (await this.parts.store.anythingDue()) ? await this.claim(room) : 0;
+      const { store } = this.parts;
+      const claimed = isKnown || (await store.anythingDue()) ? await this.take('claiming', room, store) : 0;
       if (this.outage) this.logger.log('Kept messages can be claimed again');
       this.outage = false;
       await this.lookForOthers();
@@ -226,6 +247,7 @@ export class InboxProcessor {
     } catch (error) {
       if (!this.outage) this.logger.error(`Kept messages cannot be claimed, trying again: ${String(error)}`);
       this.outage = true;
+      this.somethingIsDue ||= isKnown;
       this.notifyLater();
       return 0;
     }
@@ -235,29 +257,50 @@ export class InboxProcessor {
     setTimeout(() => this.wake(), DATABASE_PAUSE).unref();
   }
 
-  private async claim(limit: number): Promise<number> {
-    const { store, lease } = this.parts;
-    const claim = await Claim.take<ClaimedInboxMessage>(store, { lease, limit }, this.logger);
+  /** Takes a claim and begins what it brings. Its places are taken while it is under way. @returns how many it brought */
+  private async take(
+    purpose: keyof InboxProcessor['reserved'],
+    limit: number,
+    store: ClaimStore<ClaimedInboxMessage>,
+  ): Promise<number> {
+    const terms = { lease: this.parts.lease, limit };
+    let claim: Claim<ClaimedInboxMessage> | undefined;
+    this.reserved[purpose] += limit;
+    try {
+      claim = await this.interval.outside(() => Claim.take(store, terms, this.logger));
+    } finally {
+      this.reserved[purpose] -= limit;
+      if (!claim) this.goOn();
+    }
     if (!claim) return 0;
-    for (const row of claim.messages) this.begin(claim, row);
-    return claim.messages.length;
+    const { messages } = claim;
+    this.interval.outside(() => messages.forEach((row) => this.begin(claim, row)));
+    this.goOn();
+    return messages.length;
   }
 
   private begin(claim: Claim<ClaimedInboxMessage>, row: ClaimedInboxMessage): void {
     const { running, run } = this.parts;
     const handler = this.handlers.get(row.consumer) as KeptHandler;
-    this.inFlight++;
+    this.running++;
+    if (row.suspect) this.suspects++;
     void running
       .track((abort) =>
         new KeptRun(row, claim.token, () => claim.leave(row), handler, abort, run).run(this.stopping),
       )
       .then(() => {
-        this.inFlight--;
+        this.running--;
+        if (row.suspect) this.suspects--;
         this.notePace();
         // The next of its key can be claimed.
         if (row.orderingKey !== null) this.isAsked = true;
-        if (this.isAsked && this.hasRoom) this.wake();
+        this.goOn();
       });
+  }
+
+  /** Places have become free. */
+  private goOn(): void {
+    if (this.isAsked && this.isWorthAClaim) this.wake();
   }
 
   private notePace(): void {
@@ -280,17 +323,3 @@ export class InboxProcessor {
     }
   }
 }
-
-/** What was stored as claimed: the rows of those messages. */
-function claimedOf(
-  stored: readonly StoredMessage[],
-  chosen: ReadonlySet<KeptMessage>,
-): ClaimedInboxMessage[] {
-  const byKey = new Map([...chosen].map((message) => [identity(message), message]));
-  return stored.flatMap((row) => {
-    const message = byKey.get(identity(row));
-    return message ? { ...message, ...row, attempts: Number(row.attempts), suspect: false } : [];
-  });
-}
-
-const identity = ({ consumer, messageId }: InboxKey): string => JSON.stringify([consumer, messageId]);

@@ -35,9 +35,14 @@ export class InboxStore {
     return this.own((runner) => this.dialect.inbox.countRedelivery(runner, key));
   }
 
-  /** P1 step 2, in the handler's transaction. @returns false for a duplicate */
-  take(runner: QueryRunner, key: InboxKey): Promise<boolean> {
-    return this.dialect.inbox.take(runner, key, this.presence?.mayBe ?? true);
+  /**
+   * P1 step 2, in the handler's transaction.
+   *
+   * @param looksFirst where a duplicate must not lock the row of what is settled, since its transaction goes on
+   * @returns false for a duplicate
+   */
+  take(runner: QueryRunner, key: InboxKey, looksFirst = false): Promise<boolean> {
+    return this.dialect.inbox.take(runner, key, looksFirst || (this.presence?.mayBe ?? true));
   }
 
   /** P1 step 8, in the handler's transaction. @returns false when it is not ours any more */

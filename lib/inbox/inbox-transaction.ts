@@ -8,7 +8,7 @@ import type { CutOff } from '../transaction/cut-off';
 import { ShuttingDownError } from '../transaction/shutting-down.error';
 import type { Transactions } from '../transaction/transactions';
 import { messageContextOf, type TransactionalWork } from './delivery';
-import { holdingInboxContext } from './inbox-context';
+import { withInboxContext } from './inbox-context';
 import type { InboxStore } from './inbox-store';
 import { NackAnsweredError } from './nack-answered.error';
 import { NotCountedError } from './not-counted.error';
@@ -99,7 +99,10 @@ export class InboxTransaction {
   private async take(delivery: TransactionalWork, runner: QueryRunner): Promise<boolean> {
     const { key, policy, claim } = delivery;
     if (!key) return false;
-    const taken = claim ? this.store.takeKept(runner, key, claim.token) : this.store.take(runner, key);
+    const goesOn = policy.onDuplicate === 'pass' || delivery.isJoining === true;
+    const taken = claim
+      ? this.store.takeKept(runner, key, claim.token)
+      : this.store.take(runner, key, goesOn);
     if (await taken) return false;
     if (!claim && policy.onDuplicate === 'pass' && (await this.store.find(runner, key))?.status === 'done')
       return true;
@@ -133,7 +136,7 @@ export class InboxTransaction {
       const running = runAsHandlingOf(
         messageContextOf(delivery),
         () => delivery.handle(),
-        holdingInboxContext(context),
+        withInboxContext(context),
       );
       const value = await this.cutOff.until(running, {
         runner,

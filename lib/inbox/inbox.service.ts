@@ -93,7 +93,7 @@ export class InboxService {
 
   private async settle<T>(item: Item, abort: AbortSignal): Promise<ProcessResult<T>> {
     const attempt = this.parts.transaction.isJoined
-      ? await this.parts.transaction.run(item, abort)
+      ? await this.parts.transaction.run({ ...item, isJoining: true }, abort)
       : await this.runAlone(item, abort);
     if (attempt.kind === 'handled') return { duplicate: false, value: attempt.value as T };
     if (attempt.kind === 'duplicate') {

@@ -21,7 +21,7 @@ export class KeptPresence {
     return performance.now() >= this.noneUntil;
   }
 
-  /** This process is about to keep something. */
+  /** This process is about to keep something, or has just done so. */
   note(): void {
     this.changes += 1;
     this.noneUntil = -Infinity;

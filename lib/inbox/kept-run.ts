@@ -145,7 +145,8 @@ export class KeptRun {
     if (attempts === undefined) return 'lost';
     // What comes now is not lost: where the application stops it is given back as any other.
     this.isSuspect = false;
-    if (attempts < this.handler.policy.maxAttempts) return this.handle(attempts);
+    // One lost run alone is no verdict: it may never have begun.
+    if (attempts < Math.max(this.handler.policy.maxAttempts, 2)) return this.handle(attempts);
     const error = new Error(
       `Given up after ${attempts} runs, the last without an outcome: the process may have died. Before that: ` +
         (this.row.lastError ?? 'no error was recorded.'),

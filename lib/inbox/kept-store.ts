@@ -42,8 +42,7 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
     used: 0 | 1,
     schedule: (attempts: number) => number | 'dead',
   ): Promise<Keeping> {
-    this.presence.note();
-    return this.own(async (runner) => {
+    return this.keeping(async (runner) => {
       const row = await this.rowsOf.find(runner, message);
       const attempts = Number(row?.attempts ?? 0) + used;
       const next = schedule(attempts);
@@ -59,8 +58,7 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
 
   /** See {@link KeptInboxStatements.store}. */
   storeMessages(messages: readonly KeptMessage[], claim?: StoringClaim): Promise<StoredMessage[]> {
-    this.presence.note();
-    return this.own((runner) => this.dialect.inbox.store(runner, messages, claim));
+    return this.keeping((runner) => this.dialect.inbox.store(runner, messages, claim));
   }
 
   async anythingDue(): Promise<boolean> {
@@ -71,9 +69,13 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
   }
 
   /** P1 step 7. In the order of storing. */
-  claim(request: { token: string; lease: number; limit: number }): Promise<ClaimedInboxMessage[]> {
+  async claim(request: { token: string; lease: number; limit: number }): Promise<ClaimedInboxMessage[]> {
     const consumers = this.consumers();
-    return this.own((runner) => this.dialect.inbox.claimKept(runner, { ...request, consumers }));
+    const claimed = await this.own((runner) =>
+      this.dialect.inbox.claimKept(runner, { ...request, consumers }),
+    );
+    if (claimed.length > 0) this.presence.note();
+    return claimed;
   }
 
   renew(token: string, lease: number, messages: readonly InboxKey[]): Promise<number> {
@@ -103,6 +105,16 @@ export class KeptStore implements ClaimStore<ClaimedInboxMessage> {
   /** @returns other consumers, whose messages have been due for so many milliseconds */
   waitingConsumers(overdue: number): Promise<string[]> {
     return this.read((runner) => this.dialect.inbox.waitingConsumers(runner, this.consumers(), overdue));
+  }
+
+  /** Noted again afterwards: who has asked in the meantime has not seen it. */
+  private async keeping<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    this.presence.note();
+    try {
+      return await this.own(work);
+    } finally {
+      this.presence.note();
+    }
   }
 
   private own<T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> {

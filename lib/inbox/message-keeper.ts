@@ -3,6 +3,7 @@ import type { StoringClaim } from '../persistence/kept-inbox-statements';
 import type { Backlog } from './backlog';
 import type { InboxProcessor } from './inbox-processor';
 import type { Keeping, KeptStore } from './kept-store';
+import { identityOf } from './stored-as-claimed';
 
 /** More than any usual prefetch; bounds one statement. */
 const MAX_AT_ONCE = 200;
@@ -36,7 +37,7 @@ export class MessageKeeper {
    * @returns false for a duplicate
    * @throws whatever the database says
    */
-  async storeOpen(message: KeptMessage): Promise<boolean> {
+  async storeMessage(message: KeptMessage): Promise<boolean> {
     await this.backlog.room();
     return new Promise((resolve, reject) => {
       this.waiting.push({ message, resolve, reject });
@@ -61,23 +62,15 @@ export class MessageKeeper {
 
   private async storeTogether(waiting: readonly Waiting[]): Promise<void> {
     // Copies in one statement would meet themselves.
-    const distinct = new Map(waiting.map((each) => [identity(each.message), each] as const).reverse());
+    const distinct = new Map(waiting.map((each) => [identityOf(each.message), each] as const).reverse());
     const first = new Set(distinct.values());
     try {
       const messages = waiting.filter((each) => first.has(each)).map(({ message }) => message);
       const store = (claim?: StoringClaim) => this.store.storeMessages(messages, claim);
-      const stored = new Set((await this.processor().storing(messages, store)).map(identity));
-      for (const each of waiting) each.resolve(first.has(each) && stored.has(identity(each.message)));
+      const stored = new Set((await this.processor().storing(messages, store)).map(identityOf));
+      for (const each of waiting) each.resolve(first.has(each) && stored.has(identityOf(each.message)));
     } catch (error) {
       for (const each of waiting) each.reject(error);
     }
   }
 }
-
-const identity = ({
-  consumer,
-  messageId,
-}: {
-  readonly consumer: string;
-  readonly messageId: string;
-}): string => JSON.stringify([consumer, messageId]);

@@ -34,32 +34,30 @@ export class ProtectionCheck implements NestInterceptor {
   }
 }
 
-interface Lifted {
-  readonly interceptors: readonly unknown[];
-  by: number;
-}
-
-const lifted = new WeakMap<object, Lifted>();
-
 /**
  * Leaves the check out of pipelines that Nest builds for the method from now on. For an application whose inbox surrounds the
- * method: an interceptor costs each message as much as two statements do (docs/performance.md). Of several applications in one
- * process golevelup lets only one consume, so none builds a pipeline that would need it.
+ * method, while it is started: an interceptor costs each message as much as two statements do (docs/performance.md). Of several
+ * applications in one process golevelup lets only one consume at a time.
  *
  * @param method as the prototype has it
- * @returns undoes it
+ * @returns puts it back; may be called twice
  */
 export function liftProtectionCheck(method: object): () => void {
-  const interceptors = Reflect.getOwnMetadata(INTERCEPTORS_METADATA, method) as unknown[] | undefined;
-  const state = lifted.get(method) ?? { interceptors: interceptors ?? [], by: 0 };
-  lifted.set(method, state);
-  state.by += 1;
-  const others = state.interceptors.filter((each) => !(each instanceof ProtectionCheck));
-  Reflect.defineMetadata(INTERCEPTORS_METADATA, others, method);
+  const isCheck = (interceptor: unknown) => interceptor instanceof ProtectionCheck;
+  const checks = interceptorsOf(method).filter(isCheck);
+  setInterceptors(
+    method,
+    interceptorsOf(method).filter((interceptor) => !isCheck(interceptor)),
+  );
   return () => {
-    state.by -= 1;
-    if (state.by > 0) return;
-    lifted.delete(method);
-    Reflect.defineMetadata(INTERCEPTORS_METADATA, state.interceptors, method);
+    if (checks.length > 0) setInterceptors(method, [...checks.splice(0), ...interceptorsOf(method)]);
   };
+}
+
+function interceptorsOf(method: object): readonly unknown[] {
+  return (Reflect.getOwnMetadata(INTERCEPTORS_METADATA, method) as unknown[] | undefined) ?? [];
+}
+
+function setInterceptors(method: object, interceptors: readonly unknown[]): void {
+  Reflect.defineMetadata(INTERCEPTORS_METADATA, interceptors, method);
 }

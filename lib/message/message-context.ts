@@ -1,4 +1,4 @@
-import { ContextSlot, runHolding, type Held } from '../context/context-slot';
+import { ContextSlot, runWith, type SlotValue } from '../context/context-slot';
 
 /**
  * The message that the running code handles, as far as what it publishes is concerned. Set around every handler that is
@@ -25,7 +25,7 @@ export function currentMessage(): MessageContext | undefined {
  *
  * @param also what else it is to know
  */
-export function runAsHandlingOf<T>(message: MessageContext, work: () => T, also?: Held): T {
-  const held = slot.holding(message);
-  return runHolding(also ? [held, also] : [held], work);
+export function runAsHandlingOf<T>(message: MessageContext, work: () => T, also?: SlotValue): T {
+  const value = slot.with(message);
+  return runWith(also ? [value, also] : [value], work);
 }

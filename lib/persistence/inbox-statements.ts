@@ -16,8 +16,8 @@ export interface InboxStatements
   /**
    * P1 step 2, the first statement of the handler's transaction.
    *
-   * @param looksFirst whether it is to find out without waiting that the message is a duplicate of one that the table owns and
-   *   that is being handled. Default: true
+   * @param looksFirst whether it is to find out without waiting, and without locking the row, that the message is a duplicate: of
+   *   one that is settled, or that the table owns and somebody handles. Default: true
    * @returns false for a duplicate
    */
   take(runner: QueryRunner, key: InboxKey, looksFirst?: boolean): Promise<boolean>;

@@ -41,6 +41,8 @@ export class ConductedRunner {
   private readonly queue = new StatementQueue();
   private stopWatching: (() => void) | undefined;
   private control: ControlStatement | undefined;
+  /** Nobody has put a `query` of his own around TypeORM's, which could send statements from inside of it. */
+  private readonly isTypeormsOwn: boolean;
   private readonly commitTransaction: () => Promise<void>;
   private readonly rollbackTransaction: () => Promise<void>;
 
@@ -60,6 +62,7 @@ export class ConductedRunner {
   ) {
     this.commitTransaction = runner.commitTransaction.bind(runner);
     this.rollbackTransaction = runner.rollbackTransaction.bind(runner);
+    this.isTypeormsOwn = isTypeormsOwn((runner as unknown as { query: object }).query);
     const send = runner.query.bind(runner) as Send;
     const query = (...args: unknown[]) => asPromise(() => this.query(send, args));
     Object.assign(runner, { query });
@@ -129,7 +132,7 @@ export class ConductedRunner {
     const scope = currentScopeOn(this.runner);
     scope?.assertActive();
     if (this.lost && this.runner.isReleased) throw this.lost;
-    const isWatched = dataSourceOf(this.runner).subscribers.length > 0;
+    const isWatched = !this.isTypeormsOwn || dataSourceOf(this.runner).subscribers.length > 0;
     return this.queue.run(() => this.sendInTurn(send, args, scope), isWatched);
   }
 
@@ -151,6 +154,19 @@ export class ConductedRunner {
   private noteIntruder(sender: TransactionScope): void {
     for (let open = this.innermost; open && open !== sender; open = open.parent) open.intruders.add(sender);
   }
+}
+
+const known = new WeakMap<object, boolean>();
+
+function isTypeormsOwn(query: object): boolean {
+  let isOwn = known.get(query);
+  // By its text: whoever replaces it may have done so before us.
+  if (isOwn === undefined)
+    known.set(
+      query,
+      (isOwn = Function.prototype.toString.call(query).includes('this.broadcaster.broadcast')),
+    );
+  return isOwn;
 }
 
 function sendNow(send: Send, args: unknown[], control: ControlStatement | undefined): Promise<unknown> {

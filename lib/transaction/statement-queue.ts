@@ -18,17 +18,37 @@ const turns = new ContextSlot<Turn>();
  */
 export class StatementQueue {
   private readonly outer = new SerialQueue();
+  /** The statement whose turn it is was begun without one. */
+  private isUnwatched = false;
 
-  /** @param isWatched whether subscribers hear of the statement; nobody else can be inside of it */
+  /**
+   * @param isWatched whether somebody may send statements from inside of this one; where nobody can, it does without a turn, which
+   *   is a step into the async context
+   */
   run<T>(statement: () => Promise<T>, isWatched = true): Promise<T> {
-    if (!isWatched) return this.outer.run(statement);
     const around = turns.get();
     const isInside = around && around.queue === this && !around.over;
-    const queue = isInside ? (around.inner ??= new SerialQueue()) : this.outer;
+    if (!isInside && !isWatched) return this.runUnwatched(statement);
+    // Somebody has begun to watch meanwhile, and may be inside of the statement that nobody watched when it began.
+    const queue = isInside
+      ? (around.inner ??= new SerialQueue())
+      : this.isUnwatched
+        ? new SerialQueue()
+        : this.outer;
     const turn: Turn = { queue: this, inner: undefined, over: false };
     return queue.run(
       () => turns.run(turn, statement),
       () => void (turn.over = true),
+    );
+  }
+
+  private runUnwatched<T>(statement: () => Promise<T>): Promise<T> {
+    return this.outer.run(
+      () => {
+        this.isUnwatched = true;
+        return statement();
+      },
+      () => void (this.isUnwatched = false),
     );
   }
 }

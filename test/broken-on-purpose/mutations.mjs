@@ -173,16 +173,16 @@ export const mutations = [
   {
     guarantee: 'G5',
     file: 'lib/inbox/inbox-transaction.ts',
-    replace: 'this.store.takeKept(runner, key, claim.token) : this.store.take(runner, key);',
-    with: 'this.store.takeKept(runner, key, claim.token) : this.store.find(runner, key).then((row) => row === null);',
+    replace: ': this.store.take(runner, key, goesOn);',
+    with: ': this.store.find(runner, key).then((row) => row === null && goesOn !== undefined);',
     test: ['test/integration/inbox/exactly-once.spec.ts', '-t', 'G5: ten copies at once'],
     why: 'the row is looked up instead of taken, so copies that come at once are all handled',
   },
   {
     guarantee: 'G5',
     file: 'lib/inbox/inbox-store.ts',
-    replace: 'return this.dialect.inbox.take(runner, key, this.presence?.mayBe ?? true);',
-    with: 'return runner && this.own((other) => this.dialect.inbox.take(other, key));',
+    replace: 'return this.dialect.inbox.take(runner, key, looksFirst || (this.presence?.mayBe ?? true));',
+    with: 'return runner && this.own((other) => this.dialect.inbox.take(other, key, looksFirst));',
     test: [
       'test/integration/inbox/exactly-once.spec.ts',
       '-t',
@@ -634,8 +634,8 @@ export const mutations = [
   {
     guarantee: 'mistake',
     file: 'lib/inbox/inbox-store.ts',
-    replace: 'return this.dialect.inbox.take(runner, key, this.presence?.mayBe ?? true);',
-    with: 'return runner && this.own((other) => this.dialect.inbox.take(other, key));',
+    replace: 'return this.dialect.inbox.take(runner, key, looksFirst || (this.presence?.mayBe ?? true));',
+    with: 'return runner && this.own((other) => this.dialect.inbox.take(other, key, looksFirst));',
     test: ['test/integration/inbox-kept/typical-mistakes.spec.ts', '-t', 'separate transactions'],
     why: 'separate transactions: a message that has failed is taken for a duplicate, and lost',
   },
@@ -705,7 +705,7 @@ export const mutations = [
   {
     guarantee: 'wake-up',
     file: 'lib/inbox/inbox-processor.ts',
-    replace: 'if (stored.length > begun.length) this.notify();',
+    replace: 'if (found.length + stored.length > begun) this.notify();',
     with: '',
     test: ['test/integration/inbox-kept/field-cases.spec.ts', '-t', 'woken at once after a commit'],
     why: 'what is stored waits for the next poll',

@@ -42,5 +42,5 @@ export function outboxContext(): OutboxHandlerContext | undefined {
 
 /** Runs `work`, and everything that it starts, as the handling of a message: what it publishes tells where it comes from. */
 export function runInOutboxContext<T>(context: OutboxHandlerContext, work: () => T): T {
-  return runAsHandlingOf(context, work, slot.holding(context));
+  return runAsHandlingOf(context, work, slot.with(context));
 }

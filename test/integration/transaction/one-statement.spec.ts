@@ -117,3 +117,29 @@ describe('one statement at a time on the connection of a transaction', () => {
     },
   );
 });
+
+describe('without subscribers', () => {
+  it('a query of somebody else around that of TypeORM may send statements of its own', async () => {
+    const bench = await createBench({ poolSize: 2 });
+    const runner = bench.dataSource.createQueryRunner();
+    const prototype = Object.getPrototypeOf(runner) as { query: (...args: unknown[]) => Promise<unknown> };
+    await runner.release();
+    const original = prototype.query;
+    let isInside = false;
+    prototype.query = async function (this: typeof prototype, ...args) {
+      if (!isInside) {
+        isInside = true;
+        await this.query("SELECT set_config('app.tenant', 'x', false)");
+        isInside = false;
+      }
+      return original.apply(this, args);
+    };
+    try {
+      await bench.dataSource.transaction((manager) => manager.save(Note, { text: 'for a tenant' }));
+      expect(await bench.dataSource.getRepository(Note).count()).toBe(1);
+    } finally {
+      prototype.query = original;
+      await bench.close();
+    }
+  });
+});

@@ -332,7 +332,7 @@ describe('start-up refuses handlers that could not be protected', () => {
     await start({ controllers: [Web] }, [{ registerHandlers: false }]);
   });
 
-  it('takes its check off what it protects, and puts it back when the last application has stopped', async () => {
+  it('takes its check off what it protects while it starts, and puts it back with the first delivery or at its end', async () => {
     class Other implements NestInterceptor {
       intercept = (_: unknown, next: CallHandler) => next.handle();
     }
@@ -349,11 +349,19 @@ describe('start-up refuses handlers that could not be protected', () => {
       );
     expect(interceptors()).toEqual(['ProtectionCheck', 'other']);
     const first = await start({ providers: [Twice] });
-    const second = await start({ providers: [Twice] });
     expect(interceptors()).toEqual(['other']);
+    first.find(Twice, 'handle')?.restoreCheck();
+    expect(interceptors()).toEqual(['ProtectionCheck', 'other']);
     first.dispose();
+    expect(interceptors()).toEqual(['ProtectionCheck', 'other']);
+
+    const second = await start({ providers: [Twice] });
+    const third = await start({ providers: [Twice] });
     expect(interceptors()).toEqual(['other']);
+    third.dispose();
     second.dispose();
+    expect(interceptors()).toEqual(['ProtectionCheck', 'other']);
+    await start({ providers: [Twice] }, [{ registerHandlers: false }]);
     expect(interceptors()).toEqual(['ProtectionCheck', 'other']);
   });
 

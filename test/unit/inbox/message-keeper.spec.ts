@@ -45,7 +45,7 @@ describe('storing messages together', () => {
 
   it('the first goes at once; those that come meanwhile share the next statement, in their order', async () => {
     const keep = keeper();
-    const results = ['a', 'b', 'c'].map((id) => keep.storeOpen(message(id)));
+    const results = ['a', 'b', 'c'].map((id) => keep.storeMessage(message(id)));
     await turn();
     expect(statements.map(({ ids }) => ids)).toEqual([['a']]);
     statements[0]?.end();
@@ -53,7 +53,7 @@ describe('storing messages together', () => {
     expect(statements.map(({ ids }) => ids)).toEqual([['a'], ['b', 'c']]);
     statements[1]?.end();
     expect(await Promise.all(results)).toEqual([true, true, true]);
-    const later = keep.storeOpen(message('d'));
+    const later = keep.storeMessage(message('d'));
     await turn();
     statements[2]?.end();
     expect(await later).toBe(true);
@@ -61,7 +61,7 @@ describe('storing messages together', () => {
 
   it('copies are in one statement once; a duplicate is told so', async () => {
     const keep = keeper();
-    const results = ['a', 'b', 'b', 'c'].map((id) => keep.storeOpen(message(id)));
+    const results = ['a', 'b', 'b', 'c'].map((id) => keep.storeMessage(message(id)));
     await turn();
     statements[0]?.end([]);
     await turn();
@@ -72,15 +72,15 @@ describe('storing messages together', () => {
 
   it('a failure is told to all who shared it, and the next ones go on', async () => {
     const keep = keeper();
-    const first = keep.storeOpen(message('a'));
-    const failing = ['b', 'c'].map((id) => keep.storeOpen(message(id)));
+    const first = keep.storeMessage(message('a'));
+    const failing = ['b', 'c'].map((id) => keep.storeMessage(message(id)));
     await turn();
     statements[0]?.end();
     await first;
     await turn();
     statements[1]?.end([], new Error('away'));
     await expect(Promise.all(failing)).rejects.toThrow('away');
-    const again = keep.storeOpen(message('b'));
+    const again = keep.storeMessage(message('b'));
     await turn();
     statements[2]?.end();
     expect(await again).toBe(true);

@@ -55,3 +55,40 @@ describe('StatementQueue', () => {
     expect(log).toEqual(['running', 'late']);
   });
 });
+
+describe('statements that nobody watches', () => {
+  it('wait for each other, and for those that are watched', async () => {
+    const queue = new StatementQueue();
+    const log: string[] = [];
+    const statement = (name: string, isWatched: boolean) =>
+      queue.run(async () => {
+        log.push(`${name} starts`);
+        await turn();
+        log.push(`${name} ends`);
+      }, isWatched);
+    await Promise.all([statement('a', false), statement('b', false)]);
+    await Promise.all([statement('c', true), statement('d', false)]);
+    expect(log.filter((_, index) => index % 2 === 0)).toEqual([
+      'a starts',
+      'b starts',
+      'c starts',
+      'd starts',
+    ]);
+  });
+
+  it('do not wait for the one that they are inside of, whoever was watching when that began', async () => {
+    const queue = new StatementQueue();
+    const log: string[] = [];
+    const note = (name: string) => () => Promise.resolve(void log.push(name));
+    // The last subscriber takes itself off, and then sends a statement.
+    await queue.run(async () => {
+      await queue.run(note('of one who has left'), false);
+    }, true);
+    // A subscriber comes while a statement is under way, and hears of its end.
+    await queue.run(async () => {
+      await turn();
+      await queue.run(note('of one who has come'), true);
+    }, false);
+    expect(log).toEqual(['of one who has left', 'of one who has come']);
+  });
+});
