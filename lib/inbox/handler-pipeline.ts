@@ -6,7 +6,8 @@ import type { KeptHandler } from './kept-handler';
 
 /**
  * What golevelup makes of a handler when it subscribes it, made once more: guards, interceptors, pipes, filters and its own
- * parameter decorators apply as to a delivery. Made at the first call, so that whatever wraps the method at start is in it.
+ * parameter decorators apply as to a delivery. Made when it is prepared, or at the first call, so that whatever wraps the method
+ * at start is in it.
  *
  * @param instance the provider or controller
  * @param propertyKey name of the method, which may be an inherited one
@@ -17,15 +18,15 @@ export function handlerPipeline(
   instance: object,
   propertyKey: string,
   isBatch = false,
-): KeptHandler['invoke'] {
+): { readonly prepare: () => void; readonly invoke: KeptHandler['invoke'] } {
   type Call = (
     payload: unknown,
     message: InboundMessage | InboundMessage[],
     headers: unknown,
   ) => Promise<unknown>;
   let call: Call | undefined;
-  return async (payload, message) => {
-    call ??= creator().create(
+  const prepared = (): Call =>
+    (call ??= creator().create(
       instance,
       boundMethod(instance, propertyKey),
       propertyKey,
@@ -35,9 +36,13 @@ export function handlerPipeline(
       undefined,
       undefined,
       RABBIT_CONTEXT_TYPE_KEY,
-    ) as Call;
-    const { headers } = message.properties;
-    return isBatch ? call([payload], [message], [headers]) : call(payload, message, headers);
+    ) as Call);
+  return {
+    prepare: () => void prepared(),
+    async invoke(payload, message) {
+      const { headers } = message.properties;
+      return isBatch ? prepared()([payload], [message], [headers]) : prepared()(payload, message, headers);
+    },
   };
 }
 

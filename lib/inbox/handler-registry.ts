@@ -91,14 +91,20 @@ export class HandlerRegistry implements OnModuleInit {
     const isBatch = kind === 'batch';
     const policy = inbox.policyOf(metadata, classRef, kind);
     refuseContradictions(handler, policy, kind);
-    const restoreCheck = subscriptions.length > 0 ? liftProtectionCheck(handler.method) : () => undefined;
-    this.undo.push(restoreCheck);
+    const putCheckBack = subscriptions.length > 0 ? liftProtectionCheck(handler.method) : () => undefined;
+    this.undo.push(putCheckBack);
     if (isBatch) this.undo.push(wrapBatchMethod(handler.instance as object, metadata.propertyKey));
     checkIdentity(handler, policy.consumer);
     const identity = JSON.stringify([inbox.name, policy.consumer]);
     const owner = owners.get(identity);
     if (owner) throw clash(handler, owner, policy.consumer);
     owners.set(identity, handler);
+    const pipeline = handlerPipeline(
+      () => this.contexts(),
+      handler.instance as object,
+      metadata.propertyKey,
+      isBatch,
+    );
     const registered = {
       name: handler.name,
       inbox,
@@ -106,13 +112,11 @@ export class HandlerRegistry implements OnModuleInit {
       // Where several subscriptions have deserializers of their own, they decode the same messages, so any will do.
       decode: bodyDecoder(subscriptions[0]),
       replies: rpc && new ReplyCodec(rpc.connection),
-      restoreCheck,
-      invoke: handlerPipeline(
-        () => this.contexts(),
-        handler.instance as object,
-        metadata.propertyKey,
-        isBatch,
-      ),
+      invoke: pipeline.invoke,
+      restoreCheck: once(() => {
+        pipeline.prepare();
+        putCheckBack();
+      }),
     };
     const methods = this.handlers.get(classRef) ?? new Map<string, RegisteredHandler>();
     this.handlers.set(classRef, methods.set(metadata.propertyKey, registered));
@@ -196,4 +200,13 @@ function clash(handler: DiscoveredHandler, owner: DiscoveredHandler, consumer: s
     `${owner.name} has the same identity "${consumer}", so the one would skip what the other has handled. Give one of them ` +
       'another with the option consumer.',
   );
+}
+
+function once(work: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    work();
+  };
 }

@@ -34,7 +34,6 @@ export class IdempotentInterceptor implements NestInterceptor {
     const handler = metadata && this.handlers.find(context.getClass(), metadata.propertyKey);
     // One that is not registered is stopped by its ProtectionCheck.
     if (!handler) return next.handle();
-    handler.restoreCheck();
     const args = context.getArgs<[unknown, InboundMessage]>();
     const [payload, message] = args;
     return from(
@@ -58,6 +57,7 @@ export class IdempotentInterceptor implements NestInterceptor {
     // A message of the inbox table: the processor has called the pipeline, and the delivery it came by was acked long ago.
     const kept = handler.inbox.runs.get(message);
     if (kept) return kept.intercept(handler.inbox.fingerprints.noting(handler.policy, message, handle));
+    handler.restoreCheck();
     const delivery = { policy: handler.policy, message, payload: () => payload, handle };
     const settling = this.inboxes.running.track((abort) => this.settle(handler, delivery, abort));
     return settling.then((settlement) => {
@@ -81,6 +81,7 @@ export class IdempotentInterceptor implements NestInterceptor {
       const noting = inbox.fingerprints.noting(policy, messages[0] as InboundMessage, () => handle([0]));
       return kept.intercept(noting);
     }
+    handler.restoreCheck();
     const settlements = await this.inboxes.running.track((abort) =>
       inbox.batches.settle({ policy, messages, decode, handle }, abort),
     );

@@ -150,7 +150,7 @@ export class InboxProcessor {
     messages: readonly KeptMessage[],
     store: (claim?: StoringClaim) => Promise<StoredMessage[]>,
   ): Promise<InboxKey[]> {
-    const found = await this.unanswered.find(messages);
+    await this.unanswered.open(messages);
     const chosen = this.chooseForNow(messages);
     let stored: StoredMessage[] = [];
     let begun = 0;
@@ -168,6 +168,7 @@ export class InboxProcessor {
         renew: (...renewal) => this.parts.store.renew(...renewal),
       });
     }
+    const found = await this.unanswered.conclude(messages, stored);
     if (found.length + stored.length > begun) this.notify();
     return [...found, ...stored];
   }
@@ -196,7 +197,8 @@ export class InboxProcessor {
     this.stopping = true;
     this.interval.stop();
     this.wakeUp.request();
-    if (this.loop) await within(timeout, this.loop);
+    const opening = this.unanswered.open().catch((error: unknown) => this.logger.debug(String(error)));
+    await within(timeout, Promise.all([this.loop, opening]));
   }
 
   private wake(): void {
@@ -217,8 +219,7 @@ export class InboxProcessor {
       if (this.wakeUp.take()) this.isAsked = true;
       if (this.isAsked && this.isWorthAClaim) {
         this.isAsked = false;
-        const room = this.capacity - this.inFlight;
-        this.moreIsDue = (await this.claimGuarded(room)) === room;
+        await this.claimGuarded();
         this.isAsked ||= this.moreIsDue;
         continue;
       }
@@ -233,24 +234,27 @@ export class InboxProcessor {
     return true;
   }
 
-  /** @returns how many were claimed */
-  private async claimGuarded(room: number): Promise<number> {
+  private async claimGuarded(): Promise<void> {
     const isKnown = this.moreIsDue || this.somethingIsDue;
-    this.somethingIsDue = false;
+    this.moreIsDue = this.somethingIsDue = false;
     try {
       const { store } = this.parts;
-      const claimed = isKnown || (await store.anythingDue()) ? await this.take('claiming', room, store) : 0;
+      await this.unanswered.open();
+      if (isKnown || (await store.anythingDue())) {
+        // Something may have been begun meanwhile.
+        const room = Math.max(1, this.capacity - this.inFlight);
+        this.moreIsDue = (await this.take('claiming', room, store)) === room;
+      }
       if (this.outage) this.logger.log('Kept messages can be claimed again');
       this.outage = false;
-      await this.lookForOthers();
-      return claimed;
     } catch (error) {
       if (!this.outage) this.logger.error(`Kept messages cannot be claimed, trying again: ${String(error)}`);
       this.outage = true;
       this.somethingIsDue ||= isKnown;
       this.notifyLater();
-      return 0;
+      return;
     }
+    await this.lookForOthers().catch((error: unknown) => this.logger.debug(String(error)));
   }
 
   private notifyLater(): void {

@@ -18,30 +18,70 @@ export function claimedOf(
   });
 }
 
+interface Unanswered {
+  readonly key: InboxKey;
+  /** Of all stores without an answer: any of them may have taken place, or may do so yet. */
+  readonly tokens: Set<string>;
+  isOpened: boolean;
+}
+
 /**
  * Stores as claimed whose answer was lost: the messages may be there, and nobody would run them until their lease is over, which
- * would then count as a lost run. Whoever stores them again finds them here first.
+ * would then count as a lost run. So they are opened again: before they are stored again, by the processor's polls, and when it
+ * stops.
  */
 export class UnansweredStores {
-  /** By message. */
-  private readonly tokens = new Map<string, string>();
+  private readonly unanswered = new Map<string, Unanswered>();
 
   constructor(private readonly store: Pick<KeptStore, 'release'>) {}
 
   note(token: string, messages: Iterable<KeptMessage>): void {
-    for (const message of messages) this.tokens.set(identityOf(message), token);
+    for (const { consumer, messageId } of messages) {
+      const key = { consumer, messageId };
+      const entry = this.unanswered.get(identityOf(key)) ?? { key, tokens: new Set(), isOpened: false };
+      entry.tokens.add(token);
+      this.unanswered.set(identityOf(key), entry);
+    }
   }
 
-  /** Opens again what is there. @returns those messages */
-  async find(messages: readonly KeptMessage[]): Promise<InboxKey[]> {
-    if (this.tokens.size === 0) return [];
+  /** @param messages default: all. @throws whatever the database says */
+  async open(messages?: readonly InboxKey[]): Promise<void> {
+    for (const entry of this.entriesOf(messages)) await this.tryToOpen(entry);
+  }
+
+  /**
+   * To be called when the messages were stored again, with an answer. Never rejects.
+   *
+   * @param stored what that has stored
+   * @returns those that an unanswered store had stored before
+   */
+  async conclude(messages: readonly InboxKey[], stored: readonly InboxKey[]): Promise<InboxKey[]> {
+    if (this.unanswered.size === 0) return [];
+    const fresh = new Set(stored.map(identityOf));
     const found: InboxKey[] = [];
-    for (const message of messages) {
-      const token = this.tokens.get(identityOf(message));
-      if (token === undefined) continue;
-      if (await this.store.release(message, token, false)) found.push(message);
-      this.tokens.delete(identityOf(message));
+    for (const entry of this.entriesOf(messages)) {
+      try {
+        // Its COMMIT may have been under way when it was looked for before.
+        if (!fresh.has(identityOf(entry.key))) await this.tryToOpen(entry);
+        if (entry.isOpened) found.push(entry.key);
+        this.unanswered.delete(identityOf(entry.key));
+      } catch {
+        // Left for the next poll.
+      }
     }
     return found;
+  }
+
+  private async tryToOpen(entry: Unanswered): Promise<void> {
+    for (const token of entry.tokens) {
+      if (entry.isOpened) return;
+      entry.isOpened = await this.store.release(entry.key, token, false);
+    }
+  }
+
+  private entriesOf(messages?: readonly InboxKey[]): Unanswered[] {
+    if (this.unanswered.size === 0) return [];
+    if (!messages) return [...this.unanswered.values()];
+    return messages.flatMap((message) => this.unanswered.get(identityOf(message)) ?? []);
   }
 }

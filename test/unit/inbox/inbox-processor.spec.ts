@@ -44,6 +44,7 @@ class World {
   readonly pauses = new Pauses();
   readonly processor: InboxProcessor;
   readonly lane = new SuspectsLane();
+  commit: () => void = () => undefined;
   private readonly runs = new WeakMap<object, KeptRun>();
 
   constructor() {
@@ -175,6 +176,15 @@ describe('what this process stores', () => {
   });
   afterEach(() => world.processor.stop(0));
 
+  /** A statement that takes place, at once or when the world says so, without an answer. */
+  const lostAnswer =
+    (all: readonly KeptMessage[], when: 'now' | 'later' = 'now') =>
+    async (claim?: StoringClaim): Promise<StoredMessage[]> => {
+      world.commit = () => void world.store(all)(claim);
+      if (when === 'now') world.commit();
+      return Promise.reject(new Error('connection lost'));
+    };
+
   it('is begun at once where there is room, without a claim; the rest is claimed when half of the room is free', async () => {
     expect(await world.stores(messages('a', 'b', 'c', 'd', 'e'))).toEqual(['a', 'b', 'c', 'd', 'e']);
     expect(world.active).toEqual(['a', 'b', 'c', 'd']);
@@ -228,17 +238,46 @@ describe('what this process stores', () => {
 
   it('is found when the answer to its commit was lost, and costs no attempt', async () => {
     const all = messages('a', 'b');
-    const lost = async (claim?: StoringClaim): Promise<StoredMessage[]> => {
-      await world.store(all.slice(0, 1))(claim);
-      throw new Error('connection lost');
-    };
-    await expect(world.stores(all, lost)).rejects.toThrow('connection lost');
+    await expect(world.stores(all, lostAnswer(all.slice(0, 1)))).rejects.toThrow('connection lost');
     expect(world.rows.get('a')?.status).toBe('in_progress');
     expect(world.active).toEqual([]);
     expect(await world.stores(all)).toEqual(['a', 'b']);
     expect(world.released).toEqual(['a']);
     expect([...world.active].sort()).toEqual(['a', 'b']);
     expect(await world.stores(all)).toEqual([]);
+  });
+
+  it.each(['a poll', 'the stop'])(
+    'whose answer was lost, and that nobody stores again, is opened by %s',
+    async (by) => {
+      const all = messages('a');
+      await expect(world.stores(all, lostAnswer(all))).rejects.toThrow('connection lost');
+      if (by === 'a poll') (world.processor as unknown as { wake(): void }).wake();
+      else await world.processor.stop(0);
+      await settled();
+      expect(world.released).toEqual(['a']);
+      expect(world.active).toEqual(by === 'a poll' ? ['a'] : []);
+    },
+  );
+
+  it('whose commit was still under way when it was stored again is found after that', async () => {
+    const all = messages('a');
+    await expect(world.stores(all, lostAnswer(all, 'later'))).rejects.toThrow('connection lost');
+    const stored = await world.stores(all, () => {
+      world.commit();
+      return world.store(all)();
+    });
+    expect(stored).toEqual(['a']);
+    expect(world.active).toEqual(['a']);
+  });
+
+  it('that was opened again is no duplicate, even if the database goes away once more in between', async () => {
+    const all = messages('a');
+    await expect(world.stores(all, lostAnswer(all))).rejects.toThrow('connection lost');
+    await expect(world.stores(all, () => Promise.reject(new Error('away')))).rejects.toThrow('away');
+    expect(world.released).toEqual(['a']);
+    expect(await world.stores(all)).toEqual(['a']);
+    expect(world.active).toEqual(['a']);
   });
 
   it('is given back when the application stops while it is being stored', async () => {
