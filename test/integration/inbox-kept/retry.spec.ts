@@ -107,8 +107,9 @@ describe("onFailure 'retry'", () => {
     await ends('pauses', 'done');
     const times = app.events<{ at: number }>('run').map(({ at }) => at);
     const pauses = times.slice(1).map((at, index) => at - (times[index] ?? 0));
-    expect(Math.min(...pauses)).toBeGreaterThanOrEqual(500);
-    expect(pauses[1]).toBeGreaterThan(1.2 * (pauses[0] ?? 0));
+    // A second and two, of which up to a fifth is taken off; a busy machine only makes them longer.
+    expect(pauses[0]).toBeGreaterThanOrEqual(800);
+    expect(pauses[1]).toBeGreaterThanOrEqual(1_600);
   });
 
   it('copies that come while it is kept are acked and do not run; others are not held up', async () => {
