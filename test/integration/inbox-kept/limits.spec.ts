@@ -53,7 +53,11 @@ describe('limits of what the inbox table takes and a process holds', () => {
     await waitFor('both to run', () => app.events('gate').length === 2);
     await send('waits-1', 'effect');
     await send('waits-2', 'effect');
-    await waitFor('those behind to be claimed', async () => (await count('shutdown', 'in_progress')) === 4);
+    // The second may be left open: a claim is made when half of the room is free, and a poll may come between the two.
+    await waitFor('those behind to be there, one of them claimed', async () => {
+      const claimed = await count('shutdown', 'in_progress');
+      return claimed >= 3 && claimed + (await count('shutdown', 'open')) === 4;
+    });
 
     const closing = app.request('close').catch(() => undefined);
     await waitFor('what waits to be given back', async () => (await count('shutdown', 'open')) === 2);
